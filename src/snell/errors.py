@@ -1,6 +1,7 @@
 """Every exception that snell raises on purpose, as one tree.
 
     SnellError
+    ├── ConfigError            (also ValueError)
     ├── ShapeError             (also ValueError)
     │   └── SymbolicError
     ├── DTypeError             (also TypeError)
@@ -23,6 +24,7 @@ Each class that a Python programmer would expect to be a built-in exception is o
 __all__ = [
     "CacheError",
     "CompileError",
+    "ConfigError",
     "ContextLengthError",
     "DTypeError",
     "DonatedError",
@@ -41,6 +43,10 @@ __all__ = [
 
 class SnellError(Exception):
     """The root of the tree: catching it catches every error that snell raises on purpose."""
+
+
+class ConfigError(SnellError, ValueError):
+    """A setting, such as an environment variable or an option, has a value that means nothing."""
 
 
 class ShapeError(SnellError, ValueError):
