@@ -1,0 +1,1 @@
+"""snell.graph"""

@@ -1,0 +1,1 @@
+"""The e-graph room: index-notation terms, rules as data, saturation and extraction."""
