@@ -1,0 +1,1 @@
+"""Tests of the rules that every file of the project keeps."""
