@@ -1,0 +1,55 @@
+"""The narrow interface between vector math and whoever emits instructions.
+
+Vector math is written once against `Assembler`; the tile emitter implements it with value numbering, tests with
+straight-line text.  A `Value` is an SSA name (or literal) with a dtype and a lane count (0 for a scalar).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from snell.dtypes import DType
+
+__all__ = ["Assembler", "Value"]
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """An LLVM value: text usable as an operand, its element type, and its lanes (0: scalar)."""
+
+    text: str
+    dtype: DType
+    lanes: int = 0
+
+
+class Assembler(Protocol):
+    """Typed instructions over values of equal lane count; `dtype` bool is i1."""
+
+    def constant(self, value: float, dtype: DType, lanes: int) -> Value:
+        """A literal, splatted over `lanes`; floats are rounded to the dtype, bit-exactly representable in the text."""
+        ...
+
+    def binary(self, opcode: str, a: Value, b: Value) -> Value:
+        """`fadd fsub fmul fdiv frem add sub mul and or xor shl lshr ashr sdiv udiv srem urem`."""
+        ...
+
+    def fma(self, a: Value, b: Value, c: Value) -> Value:
+        """a*b + c, rounded once (never two roundings)."""
+        ...
+
+    def compare(self, opcode: str, predicate: str, a: Value, b: Value) -> Value:
+        """`fcmp`/`icmp` with an LLVM predicate; bool result."""
+        ...
+
+    def select(self, condition: Value, a: Value, b: Value) -> Value:
+        """a where condition else b, per lane."""
+        ...
+
+    def convert(self, opcode: str, a: Value, dtype: DType) -> Value:
+        """`bitcast sitofp uitofp fptosi fptoui fpext fptrunc zext sext trunc` to elements of `dtype`."""
+        ...
+
+    def intrinsic(self, name: str, *arguments: Value) -> Value:
+        """An overloaded LLVM intrinsic by stem: `llvm.sqrt llvm.fabs llvm.roundeven llvm.floor llvm.copysign …`."""
+        ...
