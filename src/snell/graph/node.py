@@ -11,7 +11,19 @@ from dataclasses import dataclass
 
 from snell.dtypes import DType
 from snell.errors import GraphError
-from snell.graph.primitives import Binary, Constant, Contiguous, Input, Iota, Op, Random, Reduce, ScalarFunction, Unary, reduced_shape
+from snell.graph.primitives import (
+    Binary,
+    Constant,
+    Contiguous,
+    Input,
+    Iota,
+    Op,
+    Random,
+    Reduce,
+    ScalarFunction,
+    Unary,
+    reduced_shape,
+)
 from snell.symbolic import Dim, Expr, Shape, View, as_expr, show_shape
 
 __all__ = ["Builder", "Check", "Graph", "Node", "Operand"]
@@ -99,7 +111,7 @@ class Graph:
 
 
 class Builder:
-    """Interns nodes and infers shapes and dtypes; raises GraphError, ShapeError or DTypeError where the user's call is wrong."""
+    """Interns nodes and infers shapes and dtypes; raises GraphError, ShapeError or DTypeError where a call is wrong."""
 
     def __init__(self) -> None:
         self._table: dict[tuple[object, ...], Node] = {}
@@ -133,8 +145,10 @@ def _infer(op: Op, operands: Sequence[Operand]) -> tuple[Shape, DType]:
         case Binary():
             a, b = operands
             if a.shape != b.shape:
-                raise GraphError(f"{type(op).__name__} expected operands of one shape, received "
-                                 f"{show_shape(a.shape)} and {show_shape(b.shape)}; expand one of them first")  # fmt: skip
+                raise GraphError(
+                    f"{type(op).__name__} expected operands of one shape, received "
+                    f"{show_shape(a.shape)} and {show_shape(b.shape)}; expand one of them first"
+                )
             return a.shape, op.result_dtype(a.dtype, b.dtype)
         case _:
             raise GraphError(f"{type(op).__name__} is not an operation of the graph")

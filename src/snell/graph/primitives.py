@@ -89,7 +89,7 @@ class Unary(Op):
 
     def result_dtype(self, operand: DType) -> DType:
         if not operand.is_float:
-            raise DTypeError(f"{type(self).__name__} expected a float, received {operand}; cast with .astype(...) first")
+            raise DTypeError(f"{type(self).__name__} expected a float, received {operand}; cast with .astype first")
         return operand
 
     def evaluate(self, x: Array) -> Array:
@@ -142,7 +142,7 @@ class Binary(Op):
 
     def result_dtype(self, a: DType, b: DType) -> DType:
         if a != b or a.is_packed:
-            raise DTypeError(f"{type(self).__name__} expected two operands of one dtype, received {a} and {b}; cast first")
+            raise DTypeError(f"{type(self).__name__} expected operands of one dtype, received {a} and {b}; cast first")
         return a
 
     def evaluate(self, a: Array, b: Array) -> Array:
@@ -248,7 +248,7 @@ class Contiguous(Op):
 
 @dataclass(frozen=True, slots=True)
 class ScalarFunction(Op):
-    """A named group of primitives (exp, tanh, erf, …), opaque to rules; `barrier` is the identity with that protection."""
+    """A named group of primitives (exp, tanh, erf, …), opaque to rules; `barrier` is the identity so protected."""
 
     name: str
 
