@@ -1,0 +1,167 @@
+"""Measuring cases: every implementation of a case is prepared, checked, warmed up, and then timed in turns.
+
+The turns are round-robin, so that a disturbance of the machine falls on all implementations alike; only one process
+works at a time. ``run`` yields an ``Outcome`` for every pair of case and implementation, a missing figure included.
+"""
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from snell.bench.arrays import inputs, reference, tolerance
+from snell.bench.cases import Attention, Bert, Case, Fused, Llm, LlmFigure, Matmul, Startup, StartupFigure
+from snell.bench.environment import worker_environment
+from snell.bench.implementations import Implementation
+from snell.bench.limits import MachineLimits, limit
+from snell.bench.measurement import Missing, Outcome, summarise
+from snell.bench.minilm import minilm_reference
+from snell.bench.worker_process import WorkerError, WorkerProcess
+from snell.errors import UnsupportedError
+
+__all__ = ["Options", "run"]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How long and how often: one reading lasts at least ``reading_seconds``; ``pause_seconds`` lets the threads of
+    the previous implementation stop spinning before the next one is timed."""
+
+    threads: int
+    repeats: int = 9
+    slow_repeats: int = 3
+    reading_seconds: float = 0.05
+    warm_up_seconds: float = 0.2
+    pause_seconds: float = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    worker: WorkerProcess
+    inner: int
+
+
+def run(
+    cases: Sequence[Case],
+    implementations: Sequence[Implementation],
+    options: Options,
+    limits: MachineLimits,
+    environ: Mapping[str, str],
+    begin: Callable[[Case], None] = lambda case: None,
+) -> Iterator[Outcome]:
+    """Measure the cases in order; ``begin`` is told before each."""
+    environment = worker_environment(environ, options.threads)
+    workers = [WorkerProcess(each.name, options.threads, environment) for each in implementations]
+    try:
+        for case in cases:
+            begin(case)
+            yield from _run_case(case, workers, options, limits)
+    finally:
+        for worker in workers:
+            worker.close()
+
+
+def _run_case(
+    case: Case, workers: Sequence[WorkerProcess], options: Options, limits: MachineLimits
+) -> Iterator[Outcome]:
+    ready: list[_Ready] = []
+    expected = _expected(case)
+    for worker in workers:
+        try:
+            _prepare(worker, case, expected)
+            ready.append(_Ready(worker, _warm_up(worker, case, options)))
+        except UnsupportedError as error:
+            yield Missing(case, worker.implementation, str(error), failed=False)
+        except WorkerError as error:
+            yield Missing(case, worker.implementation, str(error), failed=True)
+    readings, failures = _take_turns(ready, _repeats(case, options), options.pause_seconds)
+    for name, values in readings.items():
+        yield summarise(case, name, values, options.threads, limit(case, limits))
+    for name, reason in failures.items():
+        yield Missing(case, name, reason, failed=True)
+
+
+def _expected(case: Case) -> np.ndarray | None:
+    match case:
+        case Matmul() | Fused() | Attention():
+            return reference(case, inputs(case))
+        case Bert():
+            return minilm_reference(case)
+        case Llm() | Startup():
+            return None
+
+
+def _prepare(worker: WorkerProcess, case: Case, expected: np.ndarray | None) -> None:
+    """Prepare the case and check its result; a wrong result is a ``WorkerError``."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "output.npy"
+        written = worker.prepare(case.name, path if expected is not None else None)
+        if expected is None or not written:
+            return
+        actual = np.load(path)
+    if actual.shape != expected.shape:
+        raise WorkerError(f"wrong result: expected the shape {expected.shape}, received {actual.shape}")
+    error = np.max(np.abs(actual - expected)) / np.max(np.abs(expected))
+    # Written so that NaN is wrong too.
+    if not error <= _tolerance(case):
+        raise WorkerError(f"wrong result: relative error {error:.2g}, expected at most {_tolerance(case):.2g}")
+
+
+def _tolerance(case: Case) -> float:
+    match case:
+        case Matmul() | Fused() | Attention():
+            return tolerance(case)
+        case Bert(dtype="bf16"):
+            # Six layers of roundings to 8 bits; measured 0.02 for PyTorch.
+            return 0.1
+        case _:
+            return 1e-4
+
+
+def _warm_up(worker: WorkerProcess, case: Case, options: Options) -> int:
+    """Calls that make one reading long enough to time."""
+    if _is_slow(case):
+        return 1
+    end = time.perf_counter() + options.warm_up_seconds
+    seconds = statistics.median(worker.measure(1))
+    inner = 1
+    while time.perf_counter() < end:
+        inner = max(1, round(options.reading_seconds / max(seconds, 1e-7)))
+        seconds = statistics.median(worker.measure(min(inner, 100_000)))
+    return max(1, min(round(options.reading_seconds / max(seconds, 1e-7)), 100_000))
+
+
+def _take_turns(ready: Sequence[_Ready], repeats: int, pause: float) -> tuple[dict[str, list[float]], dict[str, str]]:
+    readings: dict[str, list[float]] = {each.worker.implementation: [] for each in ready}
+    failures: dict[str, str] = {}
+    for _ in range(repeats):
+        for each in ready:
+            name = each.worker.implementation
+            if name in failures:
+                continue
+            time.sleep(pause)
+            try:
+                readings[name].append(statistics.fmean(each.worker.measure(each.inner)))
+            except WorkerError as error:
+                failures[name] = str(error)
+                del readings[name]
+    return readings, failures
+
+
+def _repeats(case: Case, options: Options) -> int:
+    return options.slow_repeats if _is_slow(case) else options.repeats
+
+
+def _is_slow(case: Case) -> bool:
+    """Whether one reading starts a process or compiles a model, so that it is taken a few times only."""
+    match case:
+        case Startup(figure=figure):
+            return figure is not StartupFigure.CALL
+        case Llm(figure=LlmFigure.FIRST_TOKEN | LlmFigure.MEMORY):
+            return True
+        case _:
+            return False
