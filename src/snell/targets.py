@@ -1,0 +1,76 @@
+"""What code generation and scheduling may know about a processor, as data.
+
+A `Target` is a description, never a handle: two machines with equal descriptions run the same code.  Nothing above
+`codegen/` assumes a CPU beyond these numbers.  `codegen.host.host_target()` describes the machine at hand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from snell.dtypes import DType
+
+__all__ = ["AVX2", "AVX512", "NEON", "Target"]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A processor: LLVM's name for it, its vector registers, fused multiply-adds a cycle and caches (bytes, one core)."""
+
+    name: str
+    triple: str
+    cpu: str
+    features: str
+    vector_bits: int
+    vector_registers: int
+    fma_ports: int
+    l1_bytes: int
+    l2_bytes: int
+    l3_bytes: int
+    has_f16c: bool
+    has_bf16: bool = False
+
+    def lanes(self, dtype: DType) -> int:
+        """Elements of `dtype` in one vector register."""
+        return max(1, self.vector_bits // dtype.bits)
+
+
+AVX2 = Target(
+    name="avx2",
+    triple="x86_64-unknown-linux-gnu",
+    cpu="x86-64-v3",
+    features="",
+    vector_bits=256,
+    vector_registers=16,
+    fma_ports=2,
+    l1_bytes=32 << 10,
+    l2_bytes=512 << 10,
+    l3_bytes=16 << 20,
+    has_f16c=True,
+)
+AVX512 = Target(
+    name="avx512",
+    triple="x86_64-unknown-linux-gnu",
+    cpu="x86-64-v4",
+    features="-prefer-256-bit",
+    vector_bits=512,
+    vector_registers=32,
+    fma_ports=2,
+    l1_bytes=32 << 10,
+    l2_bytes=1 << 20,
+    l3_bytes=32 << 20,
+    has_f16c=True,
+)
+NEON = Target(
+    name="neon",
+    triple="aarch64-unknown-linux-gnu",
+    cpu="generic",
+    features="+neon,+fullfp16",
+    vector_bits=128,
+    vector_registers=32,
+    fma_ports=2,
+    l1_bytes=64 << 10,
+    l2_bytes=512 << 10,
+    l3_bytes=8 << 20,
+    has_f16c=True,
+)
