@@ -1,0 +1,210 @@
+"""Kernels from groups: phases, local buffers, packed operands, and canonical names so that equal kernels are one.
+
+`build_kernel` returns a kernel whose buffers have names by position (`b0`, `b1`, …) and the tensors they stand for, in
+the same order; two groups that differ only in which tensors they touch give equal kernels.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from snell.loops.grouping import Group
+from snell.loops.ir import Allocate, Buffer, BufferScope, Dense, Kernel, Level, Loop, Phase, Statement, Strided
+from snell.loops.lower import lower_stage
+from snell.loops.packing import Packing, pack_operands
+from snell.loops.retarget import retarget_term
+from snell.loops.schedule import StageSchedule, schedule_stage
+from snell.loops.stage import Stage, rename_axes
+from snell.rewrite.cut import typical_size
+from snell.rewrite.term import Index, Load, Tensor, Term, walk
+from snell.symbolic import Axis, Dim, Expr, as_expr, as_size
+from snell.targets import Target
+
+__all__ = ["BuiltKernel", "build_kernel"]
+
+_TILE_BYTES = 96 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltKernel:
+    """A kernel and what its parameter buffers stand for: tensors read or written, workspaces last."""
+
+    kernel: Kernel
+    tensors: tuple[Tensor, ...]
+    writes: frozenset[Tensor]
+
+
+def build_kernel(group: Group, target: Target, threads: int) -> BuiltKernel:
+    """Schedule and lower one group."""
+    canonical, names = _canonical(group)
+    if len(canonical.stages) == 1:
+        phases, workspaces = _single(canonical.stages[0], target, threads)
+        local: tuple[Buffer, ...] = ()
+    else:
+        phases, local = _fused(canonical, target, threads)
+        workspaces = ()
+    written = {s.tensor for s in canonical.stages}
+    used = _parameters(canonical, {b.tensor for b in local})
+    buffers = tuple(_parameter(t, t in written) for t in used) + workspaces
+    kernel = Kernel("kernel", buffers, _dims(canonical), phases)
+    tensors = tuple(names[t] for t in used)
+    return BuiltKernel(kernel, tensors, frozenset(names[t] for t in used if t in written))
+
+
+def _parameter(tensor: Tensor, writable: bool) -> Buffer:
+    if tensor.storage is not None:
+        layout = Strided(tensor.storage.offset, tensor.storage.strides)
+        return Buffer(tensor, tensor.shape, layout, writable=writable)
+    return Buffer(tensor, tensor.shape, Dense(), writable=writable)
+
+
+def _parameters(group: Group, local: set[Tensor]) -> list[Tensor]:
+    found: dict[Tensor, None] = {}
+    for stage in group.stages:
+        for item in stage.loads():
+            assert isinstance(item.op, Load)
+            found[item.op.tensor] = None
+    found.update(dict.fromkeys(stage.tensor for stage in group.stages))
+    return [t for t in found if t not in local]
+
+
+def _dims(group: Group) -> tuple[Dim, ...]:
+    found: dict[str, Dim] = {}
+    for stage in group.stages:
+        sizes: list[object] = [a.extent for a in (*stage.axes, *stage.reduced)]
+        sizes += [size for t in (*stage.reads(), stage.tensor) for size in t.shape]
+        sizes += [e for item in walk(*stage.terms()) for e in _expressions(item)]
+        for size in sizes:
+            found.update({dim.name: dim for dim in as_expr(size).dims()})
+    return tuple(found[name] for name in sorted(found))
+
+
+def _expressions(item: Term) -> tuple[Expr, ...]:
+    match item.op:
+        case Load(_, indices, guards):
+            return (*indices, *guards)
+        case Index(expression):
+            return (expression,)
+        case _:
+            return ()
+
+
+def _canonical(group: Group) -> tuple[Group, dict[Tensor, Tensor]]:
+    """Rename tensors by first use and axes by stage, so that equal groups become equal kernels."""
+    order: dict[Tensor, Tensor] = {}
+    for stage in group.stages:
+        for tensor in (*(i.op.tensor for i in stage.loads() if isinstance(i.op, Load)), stage.tensor):
+            if tensor not in order:
+                order[tensor] = replace(tensor, name=f"b{len(order)}")
+    axes: dict[Axis, Axis] = {axis: Axis(f"g{k}", axis.extent) for k, axis in enumerate(group.outer)}
+    for number, stage in enumerate(group.stages):
+        for k, axis in enumerate((*stage.axes, *stage.reduced)):
+            axes.setdefault(axis, Axis(f"x{number}_{k}", axis.extent))
+    stages = tuple(_retarget(rename_axes(s, {a: axes[a] for a in (*s.axes, *s.reduced)}), order) for s in group.stages)
+    outer = tuple(axes[axis] for axis in group.outer)
+    local = frozenset(order[t] for t in group.local)
+    return Group(stages, outer, local), {new: old for old, new in order.items()}
+
+
+def _retarget(stage: Stage, tensors: dict[Tensor, Tensor]) -> Stage:
+    """Point every load, opaque index and store at the renamed tensors."""
+    partials = tuple(replace(p, body=retarget_term(p.body, tensors)) for p in stage.partials)
+    return replace(stage, tensor=tensors[stage.tensor], partials=partials, value=retarget_term(stage.value, tensors))
+
+
+def _single(stage: Stage, target: Target, threads: int) -> tuple[tuple[Phase, ...], tuple[Buffer, ...]]:
+    """One stage: packing phases, then the compute phase; every thread takes tickets of blocks."""
+    schedule = schedule_stage(stage, target, threads=threads)
+    packing = pack_operands(stage, schedule, BufferScope.WORKSPACE)
+    packed = packing.stage
+    phases = [_pack_phase(p, target, threads) for p in packing.copies]
+    phases.append(Phase(schedule.tickets, lower_stage(packed, schedule.levels, schedule.partial)))
+    return tuple(phases), packing.buffers
+
+
+def _pack_phase(copy: Packing, target: Target, threads: int) -> Phase:
+    levels = copy.levels(target)
+    return Phase(levels[:1], lower_stage(copy.stage, levels[1:]))
+
+
+def _fused(group: Group, target: Target, threads: int) -> tuple[tuple[Phase, ...], tuple[Buffer, ...]]:
+    """Several stages under shared outer axes: tickets over them, rows in blocks, values between them local."""
+    rows, block = group.outer[-1], _row_block(group, target)
+    fixed = tuple((axis, 1) for axis in group.outer[:-1]) + ((rows, block),)
+    stages = [replace(stage, ranges=fixed) for stage in group.stages]
+    once: list[Statement] = []
+    local: list[Buffer] = []
+    body: list[Statement] = []
+    for stage in stages:
+        schedule = _fused_schedule(stage, group, target)
+        packing = pack_operands(stage, schedule, BufferScope.LOCAL, group.outer)
+        local += packing.buffers
+        for copy in packing.copies:
+            once += lower_stage(copy.stage, copy.levels(target))
+        body += lower_stage(packing.stage, schedule.levels, schedule.partial)
+    values = tuple(_local_buffer(s, group, rows, block) for s in stages if s.tensor in group.local)
+    inner: tuple[Statement, ...] = (Allocate(values), *body) if values else tuple(body)
+    tickets = [Level(axis, 1) for axis in group.outer[:-1]]
+    if once:
+        share = _row_share(group, block, threads)
+        tickets.append(Level(rows, share))
+        wrapped: tuple[Statement, ...] = (Allocate(tuple(local)), *once, Loop(Level(rows, block), inner))
+    else:
+        tickets.append(Level(rows, block))
+        wrapped = inner
+    return (Phase(tuple(tickets), wrapped),), (*values, *local)
+
+
+def _fused_schedule(stage: Stage, group: Group, target: Target) -> StageSchedule:
+    """Inner levels with the outer axes fixed; an axis walked one position at a time needs no level of its own."""
+    schedule = schedule_stage(stage, target, fixed=group.outer)
+    inner = (*schedule.tickets, *schedule.levels)
+    fixed = set(group.outer[:-1])
+    levels = tuple(level for level in inner if level.axis not in fixed)
+    return replace(schedule, tickets=(), levels=levels)
+
+
+def _row_block(group: Group, target: Target) -> int:
+    """Rows walked together: enough for the register tiles of product sums, few enough that local values stay in cache."""
+    rows = group.outer[-1]
+    widest = max(_row_bytes(stage, group) for stage in group.stages)
+    reuses = any(stage.partials and any(rows not in item.free for item in stage.loads()) for stage in group.stages)
+    extent = typical_size(rows.extent)
+    if not reuses or extent < 2:
+        return 1
+    fitting = int(min(_TILE_BYTES, target.l2_bytes / 4) / max(1.0, widest))
+    block = max(1, min(fitting, 24, math.ceil(extent)))
+    return block if block < 6 else block // 6 * 6
+
+
+def _row_bytes(stage: Stage, group: Group) -> float:
+    inner = [axis for axis in stage.axes if axis not in group.outer]
+    return stage.tensor.dtype.itemsize * math.prod(typical_size(axis.extent) for axis in inner)
+
+
+def _row_share(group: Group, block: int, threads: int) -> int:
+    """Rows of one ticket when operands are packed per ticket: as many as the threads allow."""
+    positions = math.prod(typical_size(axis.extent) for axis in group.outer[:-1])
+    pieces = max(1, math.ceil(4 * threads / positions))
+    return max(block, math.ceil(typical_size(group.outer[-1].extent) / pieces / block) * block)
+
+
+def _local_buffer(stage: Stage, group: Group, rows: Axis, block: int) -> Buffer:
+    """A value that lives for one block of rows: fixed outer axes have extent 1, rows the block's."""
+    shape: list[int | Expr] = []
+    for place in stage.indices:
+        axes = place.axes()
+        if rows in axes:
+            shape.append(block)
+        elif axes and axes <= set(group.outer):
+            shape.append(1)
+        else:
+            shape.append(_extent_of(place))
+    return Buffer(stage.tensor, tuple(shape), Dense(), BufferScope.LOCAL, writable=True)
+
+
+def _extent_of(place: Expr) -> int | Expr:
+    """One more than the greatest value of an index (axes at their last position)."""
+    last = place.substitute({axis: as_expr(axis.extent) - 1 for axis in place.axes()})  # type: ignore[arg-type]
+    return as_size(last + 1)

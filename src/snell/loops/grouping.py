@@ -1,0 +1,148 @@
+"""Grouping: which stages run inside one kernel, sharing outer axes, so that what passes between them stays in cache.
+
+A consumer joins its producers' group when both can walk the same outer axes and every value that passes between them is
+used at the same outer position: the slice for one position is then local to a thread.  The gain is the traffic saved;
+the limits are the size of a slice, enough outer positions for the threads, and operands that every position would read
+again from beyond the second-level cache.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from snell.loops.access import access_of
+from snell.loops.stage import Stage, rename_axes
+from snell.rewrite.cut import typical_size
+from snell.rewrite.term import Load, Tensor
+from snell.symbolic import Axis, Expr
+from snell.targets import Target
+
+__all__ = ["Group", "group_stages"]
+
+_LEAST_INNER = 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Stages in order, the outer axes they all walk, and the tensors that nobody outside reads."""
+
+    stages: tuple[Stage, ...]
+    outer: tuple[Axis, ...]
+    local: frozenset[Tensor] = frozenset()
+
+
+@dataclass(slots=True)
+class _Growing:
+    """A group while it grows; outer candidates of a single stage are all its axes."""
+
+    stages: list[Stage]
+    outer: tuple[Axis, ...]
+    produces: set[Tensor] = field(default_factory=set)
+
+
+def group_stages(stages: Sequence[Stage], kept: Iterable[Tensor], target: Target, threads: int) -> list[Group]:
+    """Groups in execution order; `kept` tensors (outputs) are stored even when all their readers share the group."""
+    growing: list[_Growing] = []
+    for number, original in enumerate(stages):
+        stage = _with_own_names(original, number)
+        joined = _join(growing, stage, target, threads)
+        if not joined:
+            growing.append(_Growing([stage], stage.axes, {stage.tensor}))
+    outputs = set(kept)
+    groups: list[Group] = []
+    for group in growing:
+        outside = {t for other in growing if other is not group for s in other.stages for t in s.reads()}
+        local = frozenset(t for t in group.produces if t not in outside and t not in outputs)
+        outer = group.outer if len(group.stages) > 1 else ()
+        groups.append(Group(tuple(group.stages), outer, local if len(group.stages) > 1 else frozenset()))
+    return groups
+
+
+def _with_own_names(stage: Stage, number: int) -> Stage:
+    """Axes renamed so that no two stages of a kernel share one by accident."""
+    axes = dict.fromkeys((*stage.axes, *stage.reduced))
+    return rename_axes(stage, {axis: Axis(f"s{number}_{k}", axis.extent) for k, axis in enumerate(axes)})
+
+
+def _join(growing: list[_Growing], stage: Stage, target: Target, threads: int) -> bool:
+    """Add the stage to the last group that produces one of its operands, when that is legal and pays."""
+    reads = stage.reads()
+    producers = [k for k, group in enumerate(growing) if group.produces & reads]
+    if not producers:
+        return False
+    group = growing[producers[-1]]
+    shared = _shared_axes(group, stage)
+    if not shared:
+        return False
+    renamed = rename_axes(stage, {own: outer for outer, own in shared.items()})
+    candidate = [_in_group(s, tuple(shared)) for s in (*group.stages, renamed)]
+    if not _pays(candidate, group, tuple(shared), target, threads):
+        return False
+    group.stages = candidate
+    group.outer = tuple(shared)
+    group.produces.add(stage.tensor)
+    return True
+
+
+def _in_group(stage: Stage, outer: tuple[Axis, ...]) -> Stage:
+    return replace(stage, ranges=tuple((axis, 1) for axis in outer))
+
+
+def _shared_axes(group: _Growing, stage: Stage) -> dict[Axis, Axis]:
+    """Outer axis → the consumer's data axis, for axes along which every passed value is used where it was made."""
+    shared: dict[Axis, Axis] | None = None
+    places = {s.tensor: s.indices for s in group.stages}
+    for item in stage.loads():
+        assert isinstance(item.op, Load)
+        made = places.get(item.op.tensor)
+        if made is None:
+            continue
+        pairs: dict[Axis, Axis] = {}
+        for written, read in zip(made, item.op.indices, strict=True):
+            outer, own = _lone_axis(written), _lone_axis(read)
+            if outer in group.outer and own in stage.axes and outer is not None and own is not None:
+                pairs[outer] = own
+        shared = pairs if shared is None else {o: a for o, a in shared.items() if pairs.get(o) == a}
+    found = shared or {}
+    return {outer: found[outer] for outer in group.outer if outer in found and outer.extent == found[outer].extent}
+
+
+def _lone_axis(expression: Expr) -> Axis | None:
+    if len(expression.terms) == 1 and not expression.constant:
+        (monomial, coefficient) = expression.terms[0]
+        if coefficient == 1 and len(monomial) == 1 and isinstance(monomial[0], Axis):
+            return monomial[0]
+    return None
+
+
+def _pays(stages: Sequence[Stage], group: _Growing, outer: tuple[Axis, ...], target: Target, threads: int) -> bool:
+    before = math.prod(typical_size(axis.extent) for axis in group.outer)
+    positions = math.prod(typical_size(axis.extent) for axis in outer)
+    if positions < min(4 * threads, before):
+        return False
+    budget = target.l2_bytes / 2
+    for stage in stages:
+        inner = math.prod(typical_size(a.extent) for a in (*stage.axes, *stage.reduced) if a not in outer)
+        if inner < _LEAST_INNER or _slice_bytes(stage, outer) > budget:
+            return False
+        if stage.partials and _repeated_bytes(stage, outer) > budget:
+            return False
+    return True
+
+
+def _slice_bytes(stage: Stage, outer: tuple[Axis, ...]) -> float:
+    """Bytes of the stage's result for one outer position."""
+    return stage.tensor.dtype.itemsize * math.prod(typical_size(a.extent) for a in stage.axes if a not in outer)
+
+
+def _repeated_bytes(stage: Stage, outer: tuple[Axis, ...]) -> float:
+    """Bytes of the largest operand that the innermost outer axis does not select, read again at each of its positions."""
+    largest = 0.0
+    for item in stage.loads():
+        access = access_of(item)
+        if outer[-1] not in access.axes:
+            elements = math.prod(typical_size(axis.extent) for axis in access.axes if axis not in outer)
+            largest = max(largest, elements * item.dtype.itemsize)
+    return largest

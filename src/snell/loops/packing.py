@@ -1,0 +1,88 @@
+"""Packing: copy an operand into the order in which a schedule reads it.
+
+The layout is computed from the schedule: panels as wide as the register tile along the vector axis, each panel walked
+along the reduced axes.  One function serves whole operands (a workspace shared by all threads, its own phase) and the
+slices of a fused group (local buffers).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from snell.loops.access import access_of
+from snell.loops.ir import Block, Blocked, Buffer, BufferScope, Level, LoopKind
+from snell.loops.schedule import StageSchedule
+from snell.loops.stage import Partial, Stage, map_term
+from snell.rewrite.term import Load, Tensor, Term, load
+from snell.symbolic import Axis, as_expr
+from snell.targets import Target
+
+__all__ = ["Packing", "PackedStage", "pack_operands"]
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """One copy: the stage that fills the packed buffer, and how it is walked."""
+
+    stage: Stage
+    vector: Axis
+    panel: int
+
+    def levels(self, target: Target) -> tuple[Level, ...]:
+        """Panels outermost, lanes along the vector axis."""
+        lanes = max(1, min(self.panel, target.vector_bits // max(32, self.stage.tensor.dtype.bits)))
+        others = [Level(axis, 1) for axis in self.stage.axes if axis != self.vector]
+        return (Level(self.vector, self.panel), *others, Level(self.vector, lanes, LoopKind.VECTOR))
+
+
+@dataclass(frozen=True, slots=True)
+class PackedStage:
+    """The stage reading packed operands, the copies to run before it, and the packed buffers."""
+
+    stage: Stage
+    copies: tuple[Packing, ...]
+    buffers: tuple[Buffer, ...]
+
+
+def pack_operands(
+    stage: Stage, schedule: StageSchedule, scope: BufferScope, outer: Sequence[Axis] = ()
+) -> PackedStage:
+    """Replace the loads the schedule wants packed; `outer` axes are fixed while the packed buffer lives."""
+    assert schedule.tile is not None
+    vector = schedule.tile.vector
+    swaps: dict[Term, Term] = {}
+    copies: list[Packing] = []
+    buffers: list[Buffer] = []
+    for number, item in enumerate(schedule.packed):
+        assert vector is not None
+        buffer, copy = _packed(stage, item, vector, schedule.panel, scope, outer, number)
+        buffers.append(buffer)
+        copies.append(Packing(copy, vector, schedule.panel))
+        swaps[item] = load(buffer.tensor, copy.indices)
+    if not swaps:
+        return PackedStage(stage, (), ())
+    partials = tuple(Partial(p.accumulator, map_term(p.body, swaps.get)) for p in stage.partials)
+    return PackedStage(replace(stage, partials=partials), tuple(copies), tuple(buffers))
+
+
+def _packed(
+    stage: Stage, item: Term, vector: Axis, panel: int, scope: BufferScope, outer: Sequence[Axis], number: int
+) -> tuple[Buffer, Stage]:
+    assert isinstance(item.op, Load)
+    used = access_of(item).axes
+    data = [axis for axis in stage.axes if axis in used and axis != vector and axis not in outer]
+    reduced = [axis for axis in stage.reduced if axis in used and axis != vector]
+    reduced.sort(key=lambda axis: -abs(access_of(item).stride(axis) or 0.0))
+    axes = (*data, *reduced, vector)
+    tensor = Tensor(f"{stage.tensor.name}.packed{number}", tuple(axis.extent for axis in axes), item.dtype)
+    last = len(axes) - 1
+    blocks = (
+        *(Block(k, 1) for k in range(len(data))),
+        Block(last, panel),
+        *(Block(len(data) + k, 1) for k in range(len(reduced))),
+        Block(last, 1),
+    )
+    buffer = Buffer(tensor, tensor.shape, Blocked(blocks), scope, writable=True)
+    copy = Stage(tensor, axes, tuple(as_expr(axis) for axis in axes), (), (), item, stage.ranges)
+    return buffer, copy

@@ -1,0 +1,199 @@
+"""A stage: one definition split into accumulators and the value stored after they are finished.
+
+`tensor[indices] = value` where the value may read accumulators, all of which reduce over the same axes.  Reductions
+nested inside another reduction, or over other axes, become definitions of their own before a stage is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from snell.dtypes import DType
+from snell.loops.ir import Accumulator, Combine, ReadAccumulator, read
+from snell.rewrite.cut import typical_size
+from snell.rewrite.definition import Definition
+from snell.rewrite.term import Index, Load, Max, Reduction, Sum, Tensor, Term, index, load, term, walk
+from snell.symbolic import Axis, Expr, Opaque, as_expr, as_size
+
+__all__ = ["Partial", "Stage", "map_term", "rename_axes", "stages_of", "substitute_axes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Partial:
+    """One accumulator of a stage and the term it combines."""
+
+    accumulator: Accumulator
+    body: Term
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One fused loop nest before scheduling: `tensor[indices] = value` over `axes`, reducing over `reduced`.
+
+    `ranges` restricts axes that an enclosing level of a group already walks (1 for a fixed one, the block for rows).
+    """
+
+    tensor: Tensor
+    axes: tuple[Axis, ...]
+    indices: tuple[Expr, ...]
+    reduced: tuple[Axis, ...]
+    partials: tuple[Partial, ...]
+    value: Term
+    ranges: tuple[tuple[Axis, int], ...] = ()
+
+    def extent(self, axis: Axis) -> float:
+        """The typical extent of an axis inside this stage: its range where an enclosing level restricts it."""
+        return next((float(size) for known, size in self.ranges if known == axis), typical_size(axis.extent))
+
+    def terms(self) -> tuple[Term, ...]:
+        return (*(partial.body for partial in self.partials), self.value)
+
+    def loads(self) -> tuple[Term, ...]:
+        """Every distinct load, in a deterministic order."""
+        return tuple(t for t in walk(*self.terms()) if isinstance(t.op, Load))
+
+    def reads(self) -> frozenset[Tensor]:
+        return frozenset(t.op.tensor for t in self.loads() if isinstance(t.op, Load))
+
+
+def map_term(root: Term, replace: Callable[[Term], Term | None]) -> Term:
+    """Rebuild bottom-up, replacing where `replace` returns a term (asked top-down, before arguments are visited)."""
+    memo: dict[Term, Term] = {}
+
+    def go(item: Term) -> Term:
+        found = memo.get(item)
+        if found is None:
+            replaced = replace(item)
+            found = replaced if replaced is not None else _with_arguments(item, tuple(go(arg) for arg in item.args))
+            memo[item] = found
+        return found
+
+    return go(root)
+
+
+def _with_arguments(item: Term, args: tuple[Term, ...]) -> Term:
+    return item if args == item.args else term(item.op, args, item.dtype)
+
+
+def substitute_axes(root: Term, mapping: dict[Axis, Expr]) -> Term:
+    """Replace free axes in loads and index values (bound axes must not be among them)."""
+
+    def expression(value: Expr) -> Expr:
+        def atom(a: object) -> Expr | None:
+            if isinstance(a, Axis):
+                return mapping.get(a)
+            if isinstance(a, Opaque) and isinstance(a.key, Term) and a.axes & mapping.keys():
+                inner = substitute_axes(a.key, mapping)
+                return as_expr(Opaque(inner, a.lower, a.upper, inner.free))
+            return None
+
+        return value.map_atoms(atom)
+
+    def replace(item: Term) -> Term | None:
+        if not item.free & mapping.keys():
+            return item
+        match item.op:
+            case Load(tensor, indices, guards):
+                return load(tensor, tuple(map(expression, indices)), tuple(map(expression, guards)))
+            case Index(value):
+                return index(expression(value))
+            case _:
+                return None
+
+    return map_term(root, replace)
+
+
+def _reductions(root: Term) -> list[Term]:
+    """Outermost reductions below a term."""
+    found: dict[Term, None] = {}
+
+    def go(item: Term) -> None:
+        if isinstance(item.op, Reduction):
+            found[item] = None
+            return
+        for arg in item.args:
+            go(arg)
+
+    go(root)
+    return list(found)
+
+
+def stages_of(definition: Definition, fresh: Iterator[int]) -> list[Stage]:
+    """The stages that compute a definition, hoisted reductions first, the definition's own tensor last."""
+    value = map_term(definition.value, lambda item: None)
+    hoisted: list[Stage] = []
+
+    def hoist(item: Term) -> Term:
+        axes = tuple(sorted(item.free, key=lambda a: definition.axes.index(a) if a in definition.axes else -1))
+        shape = tuple(as_size(axis.extent) for axis in axes)
+        tensor = Tensor(f"{definition.tensor.name}.{next(fresh)}", shape, item.dtype)
+        places = tuple(as_expr(axis) for axis in axes)
+        hoisted.extend(stages_of(Definition(tensor, axes, places, item), fresh))
+        return load(tensor, places)
+
+    def flat(item: Term) -> Term | None:
+        """Nested reductions inside a reduction's body are stored first."""
+        if not isinstance(item.op, Reduction):
+            return None
+        body = item.args[0]
+        for inner in _reductions(body):
+            body = map_term(body, lambda t, inner=inner: hoist(inner) if t is inner else None)
+        return term(item.op, (body,), item.dtype)
+
+    value = map_term(value, flat)
+    roots = _reductions(value)
+    if roots:
+        chosen = _largest(roots)
+        for other in roots:
+            assert isinstance(other.op, Reduction) and isinstance(chosen.op, Reduction)
+            if set(other.op.axes) != set(chosen.op.axes):
+                value = map_term(value, lambda t, other=other: hoist(other) if t is other else None)
+        roots = _reductions(value)
+    return [*hoisted, _stage(definition, value, roots)]
+
+
+def _largest(roots: Sequence[Term]) -> Term:
+    """The reduction with the most free axes (first of equals) stays in the stage."""
+    return max(roots, key=lambda item: (len(item.free), -roots.index(item)))
+
+
+def _stage(definition: Definition, value: Term, roots: Sequence[Term]) -> Stage:
+    partials: list[Partial] = []
+    reduced: tuple[Axis, ...] = ()
+    for number, root in enumerate(roots):
+        assert isinstance(root.op, Sum | Max)
+        reduced = reduced or root.op.axes
+        combine = Combine.SUM if isinstance(root.op, Sum) else Combine.MAX
+        accumulator = Accumulator(f"acc{number}", combine, accumulator_dtype(root.dtype), definition.axes)
+        partials.append(Partial(accumulator, root.args[0]))
+        value = map_term(value, lambda t, root=root, a=accumulator: read(a) if t is root else None)
+    return Stage(definition.tensor, definition.axes, definition.indices, reduced, tuple(partials), value)
+
+
+def accumulator_dtype(dtype: DType) -> DType:
+    """Reductions accumulate in the term's dtype; 16-bit floats were widened while terms were built."""
+    return dtype
+
+
+def rename_axes(stage: Stage, mapping: dict[Axis, Axis]) -> Stage:
+    """The same stage over other axes (extents must agree)."""
+    places = {old: as_expr(new) for old, new in mapping.items()}
+    axes = tuple(mapping.get(axis, axis) for axis in stage.axes)
+    renamed = {p.accumulator: replace(p.accumulator, axes=axes) for p in stage.partials}
+
+    def swap(item: Term) -> Term | None:
+        if isinstance(item.op, ReadAccumulator):
+            return term(ReadAccumulator(renamed[item.op.accumulator]), (), item.dtype)
+        return None
+
+    partials = tuple(Partial(renamed[p.accumulator], substitute_axes(p.body, places)) for p in stage.partials)
+    return Stage(
+        stage.tensor,
+        axes,
+        tuple(index_.substitute(places) for index_ in stage.indices),  # type: ignore[arg-type]
+        tuple(mapping.get(axis, axis) for axis in stage.reduced),
+        partials,
+        substitute_axes(map_term(stage.value, swap), places),
+        tuple((mapping.get(axis, axis), size) for axis, size in stage.ranges),
+    )

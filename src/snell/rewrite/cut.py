@@ -1,0 +1,203 @@
+"""Which nodes are stored: the cut of a graph into definitions, decided before terms are built.
+
+Everything that is not cut is inlined into its consumers.  A reduction may carry an element-wise epilogue over its own
+coordinates; it is cut where a consumer would evaluate it more than once.  An element-wise node is cut where inlining it
+would repeat real work: it feeds a product sum that evaluates it once per output column, or it is expensive and has
+several readers.  Expressions of frozen inputs alone (decoded weights) are never cut: storing them would inflate memory,
+so the schedule packs or inlines them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from snell.graph.node import Graph, Node, Operand
+from snell.graph.primitives import Binary, Constant, Contiguous, Input, Iota, Mul, Random, Reduce, ScalarFunction, Source, Unary
+from snell.symbolic import Axis, Expr, View, as_expr
+
+__all__ = ["cut_nodes", "typical_size"]
+
+_EXPENSIVE = 4.0
+_MANY = 2.0
+
+
+def typical_size(expression: object) -> float:
+    """A size with every dim at its largest typical value (its maximum, at most 128, where none was given)."""
+    value = as_expr(expression)
+    return float(value.evaluate({dim: _typical_dim(dim.typical, dim.min, dim.max) for dim in value.dims()}))
+
+
+def _typical_dim(typical: tuple[int, ...], least: int, most: int) -> int:
+    return max(typical) if typical else max(least, min(most, 128))
+
+
+def _volume(shape: Sequence[object]) -> float:
+    return math.prod(typical_size(size) for size in shape)
+
+
+@dataclass(slots=True)
+class _State:
+    """What is known of each node while walking: stored, holding a pending reduction, cost, made of frozen inputs only."""
+
+    readers: dict[Node, int]
+    stored: dict[Node, None] = field(default_factory=dict)
+    pending: set[Node] = field(default_factory=set)
+    cost: dict[Node, float] = field(default_factory=dict)
+    frozen: set[Node] = field(default_factory=set)
+
+    def is_inline(self, node: Node) -> bool:
+        return node not in self.stored and not isinstance(node.op, Source)
+
+
+def cut_nodes(graph: Graph) -> tuple[Node, ...]:
+    """The nodes to store, producers first: every output, and every inner node whose inlining would repeat work."""
+    nodes = graph.nodes()
+    readers: dict[Node, int] = dict.fromkeys(nodes, 0)
+    for node in nodes:
+        for operand in dict.fromkeys(node.operands):
+            readers[operand.node] += 1
+    outputs = {operand.node for operand in graph.roots()}
+    state = _State(readers)
+    for node in nodes:
+        _visit(state, node)
+        if node in outputs:
+            _store(state, node)
+    position = {node: k for k, node in enumerate(nodes)}
+    return tuple(sorted((n for n in state.stored if not isinstance(n.op, Source)), key=position.__getitem__))
+
+
+def _store(state: _State, node: Node) -> None:
+    state.stored[node] = None
+    state.pending.discard(node)
+    state.cost[node] = 0.0
+
+
+def _visit(state: _State, node: Node) -> None:
+    match node.op:
+        case Input():
+            if node.op.frozen:
+                state.frozen.add(node)
+            state.cost[node] = 0.0
+        case Constant() | Iota():
+            state.cost[node] = 0.0
+        case Random():
+            _cut_operands(state, node, lambda operand: state.is_inline(operand.node))
+            state.cost[node] = 20.0
+        case Reduce():
+            _visit_reduction(state, node)
+        case _:
+            _visit_elementwise(state, node)
+
+
+def _cut_operands(state: _State, node: Node, wanted: object) -> None:
+    for operand in node.operands:
+        if callable(wanted) and wanted(operand):
+            _store(state, operand.node)
+
+
+def _visit_elementwise(state: _State, node: Node) -> None:
+    holders = [o for o in node.operands if o.node in state.pending]
+    for k, operand in enumerate(holders):
+        absorbed = k == len(holders) - 1 and state.readers[operand.node] == 1 and _is_bijective(operand)
+        if not absorbed:
+            _store(state, operand.node)
+    for operand in node.operands:
+        if state.is_inline(operand.node) and operand.node not in state.pending and _repeats(state, operand):
+            _store(state, operand.node)
+    if any(o.node in state.pending for o in node.operands):
+        state.pending.add(node)
+    varying = [o.node for o in node.operands if not isinstance(o.node.op, Constant)]
+    if varying and all(n in state.frozen for n in varying):
+        state.frozen.add(node)
+    state.cost[node] = _own_cost(node) + sum(state.cost[o.node] for o in dict.fromkeys(node.operands))
+
+
+def _repeats(state: _State, operand: Operand) -> bool:
+    """An expensive element-wise value read by several consumers, or at many more points than it has."""
+    node = operand.node
+    if node in state.frozen or state.cost[node] < _EXPENSIVE:
+        return False
+    return state.readers[node] > 1 or _volume(operand.shape) >= _MANY * _volume(node.shape)
+
+
+def _visit_reduction(state: _State, node: Node) -> None:
+    (operand,) = node.operands
+    if operand.node in state.pending:
+        _store(state, operand.node)
+    assert isinstance(node.op, Reduce)
+    bound = frozenset(a for k in node.op.axes for a in as_expr(Axis(f"i{k}", operand.shape[k])).axes())
+    for candidate in _product_operands(state, operand):
+        if _core_cost(state, candidate, bound) > 0 and _volume(candidate.shape) >= _MANY * _volume(candidate.node.shape):
+            _store(state, candidate.node)
+    state.pending.add(node)
+    state.cost[node] = _EXPENSIVE
+    if operand.node in state.frozen:
+        state.frozen.add(node)
+
+
+def _product_operands(state: _State, operand: Operand) -> list[Operand]:
+    """The inlined factors of a product under a reduction, in the reduction's coordinates."""
+    node = operand.node
+    if not state.is_inline(node) or not isinstance(node.op, Mul):
+        return []
+    found: list[Operand] = []
+    for factor in node.operands:
+        seen = Operand(factor.node, factor.view.then(operand.view))
+        if state.is_inline(factor.node) and factor.node not in state.frozen:
+            found.append(seen)
+    return found
+
+
+def _core_cost(state: _State, operand: Operand, bound: frozenset[Axis]) -> float:
+    """Work per point that factoring cannot move out of a sum over `bound`."""
+    node = operand.node
+    if not state.is_inline(node) or node in state.frozen:
+        return 0.0
+    if not any(axis in bound for e in (*operand.view.indices, *operand.view.guards) for axis in e.axes()):
+        return 0.0
+    inner = [Operand(o.node, o.view.then(operand.view)) for o in node.operands]
+    if isinstance(node.op, Mul):
+        dependent = [o for o in inner if any(axis in bound for e in o.view.indices for axis in e.axes())]
+        return sum(_core_cost(state, o, bound) for o in dependent) + (len(dependent) > 1)
+    return _own_cost(node) + sum(_core_cost(state, o, bound) for o in inner)
+
+
+def _own_cost(node: Node) -> float:
+    match node.op:
+        case ScalarFunction() | Unary():
+            return 4.0
+        case Contiguous():
+            return 0.5 if node.operands[0].dtype != node.dtype else 0.0
+        case Binary():
+            return 1.0
+        case _:
+            return 0.0
+
+
+def _is_bijective(operand: Operand) -> bool:
+    """Every element of the producer is read exactly once (reshapes and permutations)."""
+    view: View = operand.view
+    if view.guards:
+        return False
+    before = _product(operand.node.shape)
+    return before == _product(view.shape) and _covers(view)
+
+
+def _product(shape: Sequence[object]) -> Expr:
+    result = as_expr(1)
+    for size in shape:
+        result = result * as_expr(size)
+    return result
+
+
+def _covers(view: View) -> bool:
+    """All consumer axes of extent other than 1 occur in the indices, and no index is a window (a sum of plain axes)."""
+    used: set[Axis] = set()
+    for index in view.indices:
+        used |= index.axes()
+        plain = [m for m, _ in index.terms if len(m) == 1 and isinstance(m[0], Axis)]
+        if len(plain) > 1 and len({abs(c) for m, c in index.terms if m in plain}) != len(plain):
+            return False
+    return all(size == 1 or Axis(f"i{k}", size) in used for k, size in enumerate(view.shape))
