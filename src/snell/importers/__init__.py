@@ -1,0 +1,1 @@
+"""Readers of foreign model formats; each turns a file into arrays or a graph."""
