@@ -1,0 +1,1 @@
+"""The ``snell`` command. ``main`` registers the commands; each command is one module."""

@@ -1,0 +1,71 @@
+"""``snell bench SUITE``: a table of measurements, and with ``--json`` one line each in a file."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from snell.bench import SUITES, Case, Options, choose, json_line, machine_limits, run, suite
+from snell.bench.measurement import Outcome
+from snell.cli.bench_table import footer, limits_line, rows, table
+from snell.cli.console import errors, output
+from snell.config import Config, available_threads, process_environment
+from snell.errors import ConfigError
+
+__all__ = ["app"]
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def bench(
+    suite_name: Annotated[
+        str, typer.Argument(metavar="SUITE", help=f"{', '.join(SUITES)}, all, or one benchmark's name.")
+    ] = "all",
+    peers: Annotated[str, typer.Option(help="all, none, or names separated by commas.")] = "all",
+    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write JSON lines.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads of every implementation.")] = None,
+    repeats: Annotated[int, typer.Option(min=9, help="Readings of each figure.")] = 9,
+    names: Annotated[bool, typer.Option("--list", help="List the benchmarks and stop.")] = False,
+) -> None:
+    """Measure snell beside the installed peers."""
+    cases = suite(suite_name)
+    if names:
+        for case in cases:
+            output.out(case.name, highlight=False)
+        return
+    environ = process_environment()
+    count = threads or Config.from_environment(environ).threads or available_threads()
+    if count > available_threads():
+        raise ConfigError(f"--threads {count}: expected at most {available_threads()}, the cores this process may use")
+    chosen = choose(peers)
+    errors.print("measuring what the machine can do …", style="dim")
+    limits = machine_limits(count)
+    options = Options(threads=count, repeats=repeats)
+    outcomes: list[Outcome] = []
+    try:
+        for outcome in run(cases, chosen.installed, options, limits, environ, begin=_begin):
+            outcomes.append(outcome)
+            _append(json_file, outcome, first=len(outcomes) == 1)
+    except KeyboardInterrupt:
+        # What was measured until then is worth showing.
+        errors.print("stopped")
+    _show(cases, outcomes)
+    output.print(limits_line(limits))
+    output.print(footer(chosen))
+
+
+def _begin(case: Case) -> None:
+    errors.print(case.name, style="dim")
+
+
+def _append(path: Path | None, outcome: Outcome, *, first: bool) -> None:
+    if path is None:
+        return
+    with path.open("w" if first else "a", encoding="utf-8") as file:
+        file.write(json_line(outcome) + "\n")
+
+
+def _show(cases: Sequence[Case], outcomes: Sequence[Outcome]) -> None:
+    output.print(table(row for case in cases for row in rows(case, outcomes)))

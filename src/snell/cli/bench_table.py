@@ -1,0 +1,58 @@
+"""The table of ``snell bench``: one row a figure, the reason where there is none, the peers that are not installed."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from rich.table import Table
+
+from snell.bench import Case, Chosen, MachineLimits, Measured, Missing, Outcome
+
+__all__ = ["footer", "limits_line", "rows", "table"]
+
+Row = tuple[str, str, str, str, str, str]
+
+
+def table(lines: Iterable[Row]) -> Table:
+    """The rows under their headings."""
+    result = Table(box=None, pad_edge=False)
+    for heading, justify in (("bench", "left"), ("impl", "left"), ("value", "right"), ("unit", "left")):
+        result.add_column(heading, justify="right" if justify == "right" else "left", overflow="fold")
+    result.add_column("spread", justify="right")
+    result.add_column("limit", justify="right")
+    for line in lines:
+        result.add_row(*line)
+    return result
+
+
+def rows(case: Case, outcomes: Sequence[Outcome]) -> Iterator[Row]:
+    """The figures of a case, then those that failed; an implementation that does not do such a case has no row."""
+    for outcome in outcomes:
+        if outcome.case != case:
+            continue
+        match outcome:
+            case Measured(value=value, spread=spread, n=n, limit=limit):
+                shown = "" if limit is None else _number(limit)
+                yield case.name, outcome.implementation, _number(value), case.unit, f"{spread:.0%} of {n}", shown
+            case Missing(failed=True, reason=reason):
+                yield case.name, outcome.implementation, "failed", reason, "", ""
+            case Missing():
+                yield case.name, outcome.implementation, "–", "not supported", "", ""
+
+
+def limits_line(limits: MachineLimits) -> str:
+    """What the machine can do, as measured in this run."""
+    read, flops = limits.read_bytes_per_second, limits.f32_flops_per_second
+    parts = [f"{limits.threads} threads"]
+    parts.append("memory read limit unknown" if read is None else f"memory reads {read / 1e9:.1f} GB/s")
+    parts.append("arithmetic limit not measured yet" if flops is None else f"f32 {flops / 1e9:.0f} GFLOP/s")
+    return "machine: " + ", ".join(parts)
+
+
+def footer(chosen: Chosen) -> str:
+    """The peers that were asked for and are not installed, with what is missing."""
+    if not chosen.not_installed:
+        return "every peer that was asked for is installed"
+    return "\n".join(f"{each.name}: not installed ({', '.join(each.missing)})" for each in chosen.not_installed)
+
+
+def _number(value: float) -> str:
+    return f"{value:.4g}" if value < 1000 else f"{value:,.0f}"

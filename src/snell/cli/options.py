@@ -1,0 +1,22 @@
+"""Options that several commands share, so that they are spelled and explained once."""
+
+from typing import Annotated
+
+import typer
+
+__all__ = ["Context", "MaxTokens", "MinP", "Model", "Offline", "Seed", "Temperature", "Threads", "TopK", "TopP"]
+
+Model = Annotated[str, typer.Argument(help="A GGUF file, a Hugging Face folder, or a short name such as smollm2.")]
+Offline = Annotated[bool, typer.Option(help="Never use the network.")]
+Threads = Annotated[int | None, typer.Option(min=1, help="Threads to use; by default all that are allowed.")]
+Context = Annotated[int | None, typer.Option(min=1, help="Context in tokens; by default the model's.")]
+MaxTokens = Annotated[int, typer.Option(min=1, help="Tokens to generate at most.")]
+Temperature = Annotated[
+    float | None, typer.Option(min=0.0, help="0 is greedy; by default what the model asks for, else 1.")
+]
+TopK = Annotated[int | None, typer.Option(min=1, help="Choose among the k likeliest tokens.")]
+TopP = Annotated[float | None, typer.Option(min=0.0, max=1.0, help="Choose among the likeliest tokens of this mass.")]
+MinP = Annotated[
+    float | None, typer.Option(min=0.0, max=1.0, help="Drop tokens less likely than this fraction of the likeliest.")
+]
+Seed = Annotated[int | None, typer.Option(min=0, help="Makes sampling repeatable.")]
