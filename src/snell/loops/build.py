@@ -28,28 +28,35 @@ _TILE_BYTES = 96 * 1024
 
 @dataclass(frozen=True, slots=True)
 class BuiltKernel:
-    """A kernel and what its parameter buffers stand for: tensors read or written, workspaces last."""
+    """A kernel and what its parameter buffers stand for, in order: tensors read or written (workspaces are not listed).
+
+    `prepares` are the kernels that pack frozen operands; each runs once, when the weights are bound.
+    """
 
     kernel: Kernel
     tensors: tuple[Tensor, ...]
     writes: frozenset[Tensor]
+    prepares: tuple[BuiltKernel, ...] = ()
 
 
 def build_kernel(group: Group, target: Target, threads: int) -> BuiltKernel:
     """Schedule and lower one group."""
     canonical, names = _canonical(group)
     if len(canonical.stages) == 1:
-        phases, workspaces = _single(canonical.stages[0], target, threads)
-        local: tuple[Buffer, ...] = ()
-    else:
-        phases, local = _fused(canonical, target, threads)
-        workspaces = ()
-    written = {s.tensor for s in canonical.stages}
+        return _single(canonical, names, target, threads)
+    phases, local = _fused(canonical, target, threads)
     used = _parameters(canonical, {b.tensor for b in local})
-    buffers = tuple(_parameter(t, t in written) for t in used) + workspaces
-    kernel = Kernel("kernel", buffers, _dims(canonical), phases)
-    tensors = tuple(names[t] for t in used)
-    return BuiltKernel(kernel, tensors, frozenset(names[t] for t in used if t in written))
+    return _built(canonical, names, used, (), phases)
+
+
+def _built(
+    group: Group, names: dict[Tensor, Tensor], used: list[Tensor], extra: tuple[Buffer, ...], phases: tuple[Phase, ...]
+) -> BuiltKernel:
+    written = {stage.tensor for stage in group.stages}
+    buffers = tuple(_parameter(t, t in written) for t in used) + extra
+    kernel = Kernel("kernel", buffers, _dims(group), phases)
+    parameters = [b.tensor for b in buffers if b.scope is BufferScope.PARAMETER]
+    return BuiltKernel(kernel, tuple(names[t] for t in parameters), frozenset(names[t] for t in written if t in parameters))
 
 
 def _parameter(tensor: Tensor, writable: bool) -> Buffer:
@@ -113,17 +120,61 @@ def _retarget(stage: Stage, tensors: dict[Tensor, Tensor]) -> Stage:
     return replace(stage, tensor=tensors[stage.tensor], partials=partials, value=retarget_term(stage.value, tensors))
 
 
-def _single(stage: Stage, target: Target, threads: int) -> tuple[tuple[Phase, ...], tuple[Buffer, ...]]:
-    """One stage: packing phases, then the compute phase; every thread takes tickets of blocks."""
+def _single(group: Group, names: dict[Tensor, Tensor], target: Target, threads: int) -> BuiltKernel:
+    """One stage: packing, then the compute phase.  Packing of a frozen operand is a kernel of its own, run once."""
+    (stage,) = group.stages
     schedule = schedule_stage(stage, target, threads=threads)
     packing = pack_operands(stage, schedule, BufferScope.WORKSPACE)
-    packed = packing.stage
-    phases = [_pack_phase(p, target, threads) for p in packing.copies]
-    phases.append(Phase(schedule.tickets, lower_stage(packed, schedule.levels, schedule.partial)))
-    return tuple(phases), packing.buffers
+    phases: list[Phase] = []
+    extra: list[Buffer] = []
+    prepares: list[BuiltKernel] = []
+    for copy, buffer in zip(packing.copies, packing.buffers, strict=True):
+        if _is_frozen(copy.stage):
+            kept = replace(buffer, scope=BufferScope.PARAMETER)
+            names[buffer.tensor] = _packed_name(copy, buffer, names)
+            extra.append(replace(kept, writable=False))
+            prepares.append(_prepare(copy, kept, names, target))
+        else:
+            extra.append(buffer)
+            phases.append(_pack_phase(copy, target))
+    phases.append(Phase(schedule.tickets, lower_stage(packing.stage, schedule.levels, schedule.partial)))
+    packed = Group((packing.stage,), ())
+    fresh = {b.tensor for b in packing.buffers}
+    used = [t for t in dict.fromkeys((*_parameters(packed, fresh), *_sources(packing.copies))) if t not in fresh]
+    frozen_only = {t for c in packing.copies if _is_frozen(c.stage) for t in c.stage.reads()}
+    read = {t for s in (packing.stage, *(c.stage for c in packing.copies if not _is_frozen(c.stage))) for t in s.reads()}
+    used = [t for t in used if t not in frozen_only or t in read]
+    order = sorted(extra, key=lambda b: b.scope is not BufferScope.PARAMETER)
+    return replace(_built(group, names, used, tuple(order), tuple(phases)), prepares=tuple(prepares))
 
 
-def _pack_phase(copy: Packing, target: Target, threads: int) -> Phase:
+def _sources(copies: tuple[Packing, ...]) -> list[Tensor]:
+    return [item.op.tensor for copy in copies for item in copy.stage.loads() if isinstance(item.op, Load)]
+
+
+def _is_frozen(stage: Stage) -> bool:
+    """A plain copy of a weight: packed once, its size unchanged.  (Decoded weights would grow, so they are not kept.)"""
+    return isinstance(stage.value.op, Load) and stage.value.op.tensor.frozen and stage.value.op.tensor.storage is None
+
+
+def _packed_name(copy: Packing, buffer: Buffer, names: dict[Tensor, Tensor]) -> Tensor:
+    """The program-wide identity of a packed weight: what it copies and in which layout, so that kernels share it."""
+    assert isinstance(copy.stage.value.op, Load)
+    source = names[copy.stage.value.op.tensor]
+    places = {axis: k for k, axis in enumerate(copy.stage.axes)}
+    order = "|".join(",".join(f"{c}*{places.get(m[0])}" for m, c in e.terms) for e in copy.stage.value.op.indices)  # type: ignore[arg-type]
+    layout = ",".join(f"{b.dimension}:{b.size}" for b in getattr(buffer.layout, "blocks", ()))
+    return Tensor(f"{source.name}#{order}#{layout}", buffer.tensor.shape, buffer.tensor.dtype, frozen=True)
+
+
+def _prepare(copy: Packing, buffer: Buffer, names: dict[Tensor, Tensor], target: Target) -> BuiltKernel:
+    sources = list(copy.stage.reads())
+    buffers = (*(_parameter(t, False) for t in sources), buffer)
+    kernel = Kernel("kernel", buffers, (), (_pack_phase(copy, target),))
+    return BuiltKernel(kernel, tuple(names[b.tensor] for b in buffers), frozenset({names[buffer.tensor]}))
+
+
+def _pack_phase(copy: Packing, target: Target) -> Phase:
     levels = copy.levels(target)
     return Phase(levels[:1], lower_stage(copy.stage, levels[1:]))
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from snell.loops.access import access_of
 from snell.loops.ir import Block, Blocked, Buffer, BufferScope, Level, LoopKind
-from snell.loops.schedule import StageSchedule
+from snell.loops.schedule import StageSchedule, reduced_rank
 from snell.loops.stage import Partial, Stage, map_term
-from snell.rewrite.term import Load, Tensor, Term, load
+from snell.rewrite.term import Tensor, Term, load
 from snell.symbolic import Axis, as_expr
 from snell.targets import Target
 
@@ -69,11 +68,10 @@ def pack_operands(
 def _packed(
     stage: Stage, item: Term, vector: Axis, panel: int, scope: BufferScope, outer: Sequence[Axis], number: int
 ) -> tuple[Buffer, Stage]:
-    assert isinstance(item.op, Load)
-    used = access_of(item).axes
+    used = item.free
     data = [axis for axis in stage.axes if axis in used and axis != vector and axis not in outer]
     reduced = [axis for axis in stage.reduced if axis in used and axis != vector]
-    reduced.sort(key=lambda axis: -abs(access_of(item).stride(axis) or 0.0))
+    reduced.sort(key=lambda axis: -reduced_rank(stage, axis))
     axes = (*data, *reduced, vector)
     tensor = Tensor(f"{stage.tensor.name}.packed{number}", tuple(axis.extent for axis in axes), item.dtype)
     last = len(axes) - 1

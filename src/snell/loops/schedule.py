@@ -14,7 +14,7 @@ from snell.rewrite.term import Term
 from snell.symbolic import Axis
 from snell.targets import Target
 
-__all__ = ["StageSchedule", "schedule_stage"]
+__all__ = ["StageSchedule", "reduced_rank", "schedule_stage"]
 
 _UNROLL = 4
 
@@ -48,7 +48,7 @@ def _elementwise(stage: Stage, tile: Tile, fixed: Sequence[Axis], threads: int) 
         return StageSchedule(outer, inner, tile=tile)
     step = tile.lanes * tile.vectors
     body = (*inner, *_vector_levels(tile, step))
-    if tile.vector in fixed:
+    if fixed:
         return StageSchedule(outer, body, tile=tile)
     rows = math.prod(stage.extent(level.axis) for level in outer)
     block = _ticket_block(stage.extent(tile.vector), step, rows, threads)
@@ -72,7 +72,7 @@ def _reduction(stage: Stage, tile: Tile, target: Target, fixed: Sequence[Axis], 
     others = [a for a in stage.axes if a is not vector and a is not tile.unrolled]
     outer = [Level(a, 1) for a in others if a not in fixed]
     inner = [Level(a, 1) for a in others if a in fixed]
-    blocks = _blocks(stage, tile, target, fixed, threads, outer)
+    blocks = [] if fixed else _blocks(stage, tile, target, threads, outer)
     data: list[Level] = []
     if vector is not None and not reduces_lanes:
         data.append(Level(vector, tile.lanes * tile.vectors))
@@ -91,7 +91,7 @@ def _reduction(stage: Stage, tile: Tile, target: Target, fixed: Sequence[Axis], 
 
 def _reduced_levels(stage: Stage, tile: Tile) -> tuple[list[Level], tuple[Axis, ...]]:
     """Serial levels of the reduced axes, largest stride outermost; short ones are unrolled, the last one by a few."""
-    axes = sorted((a for a in stage.reduced if a is not tile.vector), key=lambda a: -_stride_rank(stage, a))
+    axes = sorted((a for a in stage.reduced if a is not tile.vector), key=lambda a: -reduced_rank(stage, a))
     partial: list[Axis] = []
     serial: list[Level] = []
     unrolled: list[Level] = []
@@ -116,27 +116,28 @@ def _reduced_levels(stage: Stage, tile: Tile) -> tuple[list[Level], tuple[Axis, 
     return [*reversed(serial), *reversed(unrolled)], tuple(partial)
 
 
-def _stride_rank(stage: Stage, axis: Axis) -> float:
+def reduced_rank(stage: Stage, axis: Axis) -> float:
+    """Loop order of reduced axes: the largest stride of any load along the axis runs outermost."""
     strides = [access_of(item).stride(axis) for item in stage.loads() if axis in access_of(item).axes]
     known = [s for s in strides if s is not None]
     return max(known, default=0.0)
 
 
 def _blocks(
-    stage: Stage, tile: Tile, target: Target, fixed: Sequence[Axis], threads: int, outer: Sequence[Level]
+    stage: Stage, tile: Tile, target: Target, threads: int, outer: Sequence[Level]
 ) -> list[Level]:
     """Cache blocks of the tile axes that also are the parallel tickets."""
     tickets = math.prod(stage.extent(level.axis) for level in outer)
     length = math.prod(stage.extent(axis) for axis in stage.reduced)
     blocks: list[Level] = []
     rows = tile.unrolled
-    if rows is not None and rows not in fixed:
+    if rows is not None:
         fitting = max(1, int(target.l2_bytes / 2 / max(4.0, 4 * length)) // tile.count) * tile.count
         step = min(max(fitting, tile.count), 16 * tile.count, _round_up(stage.extent(rows), tile.count))
         blocks.append(Level(rows, step))
         tickets *= math.ceil(stage.extent(rows) / step)
     vector = tile.vector
-    if vector is not None and vector not in stage.reduced and vector not in fixed:
+    if vector is not None and vector not in stage.reduced:
         width = tile.lanes * tile.vectors
         pieces = max(1.0, 8 * threads / max(1.0, tickets))
         step = min(_round_up(stage.extent(vector) / pieces, width), 32 * width)

@@ -7,12 +7,12 @@ latency of an addition, horizontal sums, and lanes wasted on short axes.  Nothin
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from snell.loops.access import Access, access_of
 from snell.loops.stage import Stage
-from snell.rewrite.term import Load, Term, walk
+from snell.rewrite.term import Load, Term, children, walk
 from snell.symbolic import Axis
 from snell.targets import Target
 
@@ -23,11 +23,14 @@ _LOADS_PER_CYCLE = 2.0
 _HORIZONTAL = 8.0
 _GATHER = 2.0
 _PACK_REUSE = 8.0
+_LONG_JUMP = 256.0
+_LARGE = 16384.0
+_LONG_REUSE = 32.0
 
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """Vector axis with its number of vectors, the unrolled data axis with its count, and the loads worth packing."""
+    """Vector axis with its number of vectors, the unrolled data axis with its count, and the subterms worth packing."""
 
     vector: Axis | None
     lanes: int
@@ -79,15 +82,14 @@ def _elementwise_tile(stage: Stage, lanes: int) -> Tile:
 
 
 def _candidates(stage: Stage, lanes: int, target: Target) -> Iterator[Tile]:
-    accesses = _reduction_accesses(stage)
     data = [axis for axis in stage.axes if stage.extent(axis) > 1]
     for vector in [*reversed(data), *reversed(stage.reduced)]:
-        packed = tuple(item for item, a in accesses if not a.is_vector(vector) and _is_packable(stage, item, a, vector))
         for unrolled in [None, *(axis for axis in reversed(data) if axis is not vector)]:
+            packed = _packed_operands(stage, vector, unrolled)
             for vectors in (1, 2, 3, 4):
                 for count in (1, 2, 3, 4, 5, 6, 8) if unrolled is not None else (1,):
                     tile = Tile(vector, lanes, vectors, unrolled, count, _chains(stage, vector, vectors, count), packed)
-                    if _fits(stage, tile, accesses, target):
+                    if _fits(stage, tile, target):
                         yield tile
     if not data and not stage.reduced:
         yield Tile(None, 1, 1)
@@ -102,21 +104,63 @@ def _chains(stage: Stage, vector: Axis, vectors: int, count: int) -> int:
     return int(max(1, min(4, 8 // max(1, accumulators), longest)))
 
 
-def _reduction_accesses(stage: Stage) -> list[tuple[Term, Access]]:
-    loads = dict.fromkeys(t for p in stage.partials for t in walk(p.body) if isinstance(t.op, Load))
-    return [(item, access_of(item)) for item in loads]
+@dataclass(frozen=True, slots=True)
+class _Operand:
+    """What the inner loop loads: a packed subterm, or a load read in place."""
+
+    free: frozenset[Axis]
+    access: Access | None
+
+    def cost(self, vector: Axis, lanes: int) -> float:
+        """Load instructions for one register of it."""
+        if self.access is None or self.access.is_vector(vector):
+            return 1.0
+        return _GATHER * lanes
 
 
-def _is_packable(stage: Stage, item: Term, access: Access, vector: Axis) -> bool:
-    """Copying the operand into the order the tile reads it pays when every element is used many times."""
-    if not isinstance(item.op, Load) or access.stride(vector) is None or item.op.tensor.storage is not None:
+def _operands(stage: Stage, packed: tuple[Term, ...]) -> list[_Operand]:
+    found: dict[Term, _Operand] = {}
+    stack = [partial.body for partial in stage.partials]
+    while stack:
+        item = stack.pop()
+        if item in packed:
+            found[item] = _Operand(item.free, None)
+        elif isinstance(item.op, Load):
+            found[item] = _Operand(item.free, access_of(item))
+        stack.extend(() if item in packed else children(item))
+    return list(found.values())
+
+
+def _packed_operands(stage: Stage, vector: Axis, unrolled: Axis | None) -> tuple[Term, ...]:
+    """The largest subterms that every unrolled row shares and that are worth copying into the tile's order."""
+    if unrolled is None or vector in stage.reduced:
+        return ()
+    found: dict[Term, None] = {}
+    stack = [partial.body for partial in stage.partials]
+    while stack:
+        item = stack.pop()
+        if unrolled in item.free or vector not in item.free:
+            stack.extend(children(item))
+        elif item.free & set(stage.reduced) and _worth_packing(stage, item, vector):
+            found[item] = None
+    return tuple(found)
+
+
+def _worth_packing(stage: Stage, item: Term, vector: Axis) -> bool:
+    """Used often enough, and read in place only with gathers, with arithmetic, or with long jumps."""
+    known = (*stage.axes, *stage.reduced)
+    whole = math.prod(stage.extent(axis) for axis in known)
+    own = math.prod(stage.extent(axis) for axis in known if axis in item.free)
+    if whole / max(1.0, own) < _PACK_REUSE or not item.free <= set(known):
         return False
-    whole = math.prod(stage.extent(axis) for axis in (*stage.axes, *stage.reduced))
-    own = math.prod(stage.extent(axis) for axis in access.axes)
-    return whole / max(1.0, own) >= _PACK_REUSE
+    loads = [access_of(t) for t in walk(item) if isinstance(t.op, Load)]
+    if not isinstance(item.op, Load) or not all(a.is_vector(vector) for a in loads):
+        return True
+    jump = max((abs(a.stride(axis) or 0.0) for a in loads for axis in stage.reduced), default=0.0)
+    return jump * item.dtype.itemsize >= _LONG_JUMP and own * item.dtype.itemsize >= _LARGE and whole / own >= _LONG_REUSE
 
 
-def _fits(stage: Stage, tile: Tile, accesses: Sequence[tuple[Term, Access]], target: Target) -> bool:
+def _fits(stage: Stage, tile: Tile, target: Target) -> bool:
     assert tile.vector is not None
     if tile.unrolled is not None and tile.count > max(1.0, stage.extent(tile.unrolled)):
         return False
@@ -124,21 +168,19 @@ def _fits(stage: Stage, tile: Tile, accesses: Sequence[tuple[Term, Access]], tar
         return False
     chains = 1 if tile.vector in stage.reduced else tile.chains
     accumulators = tile.vectors * tile.count * chains * len(stage.partials)
-    operands = sum(tile.vectors for _, a in accesses if tile.vector in a.axes and tile.unrolled not in a.axes)
-    return accumulators + min(operands, tile.vectors) + 1 <= target.vector_registers
+    shared = any(tile.vector in o.free and tile.unrolled not in o.free for o in _operands(stage, tile.packed))
+    return accumulators + (tile.vectors if shared else 0) + 1 <= target.vector_registers
 
 
 def _cost(stage: Stage, tile: Tile) -> float:
     """Cycles per element of the iteration space."""
     assert tile.vector is not None
-    accesses = _reduction_accesses(stage)
     work = tile.vectors * tile.count
     loads = 0.0
-    for item, access in accesses:
-        along = tile.vectors if tile.vector in access.axes else 1
-        across = tile.count if tile.unrolled is not None and tile.unrolled in access.axes else 1
-        each = 1.0 if item in tile.packed or access.is_vector(tile.vector) else _GATHER * tile.lanes
-        loads += along * across * each
+    for operand in _operands(stage, tile.packed):
+        along = tile.vectors if tile.vector in operand.free else 1
+        across = tile.count if tile.unrolled is not None and tile.unrolled in operand.free else 1
+        loads += along * across * operand.cost(tile.vector, tile.lanes)
     accumulators = work * (tile.chains if tile.vector not in stage.reduced else 1) * len(stage.partials)
     steps = _LATENCY * work * len(stage.partials) / accumulators
     cycles = max(work * len(stage.partials) / 2.0, loads / _LOADS_PER_CYCLE, steps) + 0.15 * loads

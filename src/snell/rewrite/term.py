@@ -24,12 +24,16 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """Something stored that terms load from: an input, or a value a kernel materialises.  The name is its identity."""
+    """Something stored that terms load from: an input, or a value a kernel materialises.  The name is its identity.
+
+    `frozen` tensors (weights) never change between calls, so that what depends on them alone can be prepared once.
+    """
 
     name: str
     shape: Shape
     dtype: DType
     storage: Storage | None = None
+    frozen: bool = False
 
 
 @dataclass(frozen=True, slots=True)

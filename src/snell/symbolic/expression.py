@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -57,7 +57,7 @@ class Dim(_Arithmetic):
     min: int = 1
     max: int = 1 << 31
     multiple: int = 1
-    typical: tuple[int, ...] = field(default=(), compare=False)
+    typical: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         return self.name
