@@ -19,7 +19,7 @@ from snell.graph.node import Graph, Node
 from snell.graph.primitives import Input
 from snell.loops.build import BuiltKernel, build_kernel
 from snell.loops.grouping import Group, group_stages
-from snell.loops.stage import Stage, stages_of
+from snell.loops.stage import stages_of
 from snell.rewrite.cut import cut_nodes
 from snell.rewrite.definition import Definition
 from snell.rewrite.index import definitions, input_tensor
@@ -79,7 +79,8 @@ def lower_graph(graph: Graph, rewriter: Rewriter, target: Target, threads: int) 
         kept = [d.tensor for d in program if d.tensor.name in outputs]
         groups = tuple(group_stages(stages, kept, target, threads))
     with times.measure("build"):
-        kernels = tuple(build_kernel(group, target, threads) for group in groups)
+        built: dict[Group, BuiltKernel] = {}
+        kernels = tuple(build_kernel(group, target, threads, built) for group in groups)
     return Lowered(graph, program, groups, kernels, aliases, times)
 
 

@@ -7,13 +7,14 @@ the same order; two groups that differ only in which tensors they touch give equ
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from snell.loops.grouping import Group
-from snell.loops.ir import Allocate, Buffer, BufferScope, Dense, Kernel, Level, Loop, Phase, Statement, Strided
+from snell.loops.ir import Allocate, Blocked, Buffer, BufferScope, Dense, Kernel, Level, Loop, Phase, Statement, Strided
 from snell.loops.lower import lower_stage
 from snell.loops.packing import Packing, pack_operands
-from snell.loops.retarget import retarget_term
+from snell.loops.retarget import retarget_stage
 from snell.loops.schedule import StageSchedule, schedule_stage
 from snell.loops.stage import Stage, rename_axes
 from snell.rewrite.cut import typical_size
@@ -39,24 +40,40 @@ class BuiltKernel:
     prepares: tuple[BuiltKernel, ...] = ()
 
 
-def build_kernel(group: Group, target: Target, threads: int) -> BuiltKernel:
-    """Schedule and lower one group."""
+def build_kernel(group: Group, target: Target, threads: int, built: dict[Group, BuiltKernel]) -> BuiltKernel:
+    """Schedule and lower one group; `built` remembers kernels by canonical group, so thirty equal layers build one."""
     canonical, names = _canonical(group)
+    found = built.get(canonical)
+    if found is None:
+        found = built[canonical] = _build(canonical, target, threads)
+    return _renamed(found, names)
+
+
+def _build(canonical: Group, target: Target, threads: int) -> BuiltKernel:
     if len(canonical.stages) == 1:
-        return _single(canonical, names, target, threads)
+        return _single(canonical, target, threads)
     phases, local = _fused(canonical, target, threads)
     used = _parameters(canonical, {b.tensor for b in local})
-    return _built(canonical, names, used, (), phases)
+    return _built(canonical, used, (), phases)
 
 
-def _built(
-    group: Group, names: dict[Tensor, Tensor], used: list[Tensor], extra: tuple[Buffer, ...], phases: tuple[Phase, ...]
-) -> BuiltKernel:
+def _renamed(kernel: BuiltKernel, names: Mapping[Tensor, Tensor]) -> BuiltKernel:
+    """The kernel on the program's own tensors; a packed weight is named after the weight it copies."""
+    known = dict(names)
+    for prepare in kernel.prepares:
+        source, packed = prepare.tensors
+        known[packed] = replace(packed, name=f"{known[source].name}{packed.name[packed.name.index('#') :]}")
+    prepares = tuple(_renamed(prepare, known) for prepare in kernel.prepares)
+    tensors = tuple(known[t] for t in kernel.tensors)
+    return BuiltKernel(kernel.kernel, tensors, frozenset(known[t] for t in kernel.writes), prepares)
+
+
+def _built(group: Group, used: list[Tensor], extra: tuple[Buffer, ...], phases: tuple[Phase, ...]) -> BuiltKernel:
     written = {stage.tensor for stage in group.stages}
     buffers = tuple(_parameter(t, t in written) for t in used) + extra
     kernel = Kernel("kernel", buffers, _dims(group), phases)
-    parameters = [b.tensor for b in buffers if b.scope is BufferScope.PARAMETER]
-    return BuiltKernel(kernel, tuple(names[t] for t in parameters), frozenset(names[t] for t in written if t in parameters))
+    parameters = tuple(b.tensor for b in buffers if b.scope is BufferScope.PARAMETER)
+    return BuiltKernel(kernel, parameters, frozenset(t for t in written if t in parameters))
 
 
 def _parameter(tensor: Tensor, writable: bool) -> Buffer:
@@ -108,19 +125,13 @@ def _canonical(group: Group) -> tuple[Group, dict[Tensor, Tensor]]:
     for number, stage in enumerate(group.stages):
         for k, axis in enumerate((*stage.axes, *stage.reduced)):
             axes.setdefault(axis, Axis(f"x{number}_{k}", axis.extent))
-    stages = tuple(_retarget(rename_axes(s, {a: axes[a] for a in (*s.axes, *s.reduced)}), order) for s in group.stages)
+    stages = tuple(retarget_stage(rename_axes(s, {a: axes[a] for a in (*s.axes, *s.reduced)}), order) for s in group.stages)
     outer = tuple(axes[axis] for axis in group.outer)
     local = frozenset(order[t] for t in group.local)
     return Group(stages, outer, local), {new: old for old, new in order.items()}
 
 
-def _retarget(stage: Stage, tensors: dict[Tensor, Tensor]) -> Stage:
-    """Point every load, opaque index and store at the renamed tensors."""
-    partials = tuple(replace(p, body=retarget_term(p.body, tensors)) for p in stage.partials)
-    return replace(stage, tensor=tensors[stage.tensor], partials=partials, value=retarget_term(stage.value, tensors))
-
-
-def _single(group: Group, names: dict[Tensor, Tensor], target: Target, threads: int) -> BuiltKernel:
+def _single(group: Group, target: Target, threads: int) -> BuiltKernel:
     """One stage: packing, then the compute phase.  Packing of a frozen operand is a kernel of its own, run once."""
     (stage,) = group.stages
     schedule = schedule_stage(stage, target, threads=threads)
@@ -128,28 +139,22 @@ def _single(group: Group, names: dict[Tensor, Tensor], target: Target, threads: 
     phases: list[Phase] = []
     extra: list[Buffer] = []
     prepares: list[BuiltKernel] = []
+    swaps: dict[Tensor, Tensor] = {}
     for copy, buffer in zip(packing.copies, packing.buffers, strict=True):
         if _is_frozen(copy.stage):
-            kept = replace(buffer, scope=BufferScope.PARAMETER)
-            names[buffer.tensor] = _packed_name(copy, buffer, names)
+            kept = replace(buffer, tensor=_packed_tensor(copy, buffer), scope=BufferScope.PARAMETER)
+            swaps[buffer.tensor] = kept.tensor
             extra.append(replace(kept, writable=False))
-            prepares.append(_prepare(copy, kept, names, target))
+            prepares.append(_prepare(copy, kept, target))
         else:
             extra.append(buffer)
             phases.append(_pack_phase(copy, target))
-    phases.append(Phase(schedule.tickets, lower_stage(packing.stage, schedule.levels, schedule.partial)))
-    packed = Group((packing.stage,), ())
-    fresh = {b.tensor for b in packing.buffers}
-    used = [t for t in dict.fromkeys((*_parameters(packed, fresh), *_sources(packing.copies))) if t not in fresh]
-    frozen_only = {t for c in packing.copies if _is_frozen(c.stage) for t in c.stage.reads()}
-    read = {t for s in (packing.stage, *(c.stage for c in packing.copies if not _is_frozen(c.stage))) for t in s.reads()}
-    used = [t for t in used if t not in frozen_only or t in read]
+    packed = retarget_stage(packing.stage, swaps)
+    phases.append(Phase(schedule.tickets, lower_stage(packed, schedule.levels, schedule.partial)))
+    stages = (*(c.stage for c in packing.copies if not _is_frozen(c.stage)), packed)
+    used = _parameters(Group(stages, ()), {b.tensor for b in extra})
     order = sorted(extra, key=lambda b: b.scope is not BufferScope.PARAMETER)
-    return replace(_built(group, names, used, tuple(order), tuple(phases)), prepares=tuple(prepares))
-
-
-def _sources(copies: tuple[Packing, ...]) -> list[Tensor]:
-    return [item.op.tensor for copy in copies for item in copy.stage.loads() if isinstance(item.op, Load)]
+    return replace(_built(group, used, tuple(order), tuple(phases)), prepares=tuple(prepares))
 
 
 def _is_frozen(stage: Stage) -> bool:
@@ -157,21 +162,23 @@ def _is_frozen(stage: Stage) -> bool:
     return isinstance(stage.value.op, Load) and stage.value.op.tensor.frozen and stage.value.op.tensor.storage is None
 
 
-def _packed_name(copy: Packing, buffer: Buffer, names: dict[Tensor, Tensor]) -> Tensor:
-    """The program-wide identity of a packed weight: what it copies and in which layout, so that kernels share it."""
+def _packed_tensor(copy: Packing, buffer: Buffer) -> Tensor:
+    """The identity of a packed weight: what it copies and in which layout, so that kernels share it."""
     assert isinstance(copy.stage.value.op, Load)
-    source = names[copy.stage.value.op.tensor]
-    places = {axis: k for k, axis in enumerate(copy.stage.axes)}
-    order = "|".join(",".join(f"{c}*{places.get(m[0])}" for m, c in e.terms) for e in copy.stage.value.op.indices)  # type: ignore[arg-type]
-    layout = ",".join(f"{b.dimension}:{b.size}" for b in getattr(buffer.layout, "blocks", ()))
-    return Tensor(f"{source.name}#{order}#{layout}", buffer.tensor.shape, buffer.tensor.dtype, frozen=True)
+    places = {axis: as_expr(Axis(f"a{k}", axis.extent)) for k, axis in enumerate(copy.stage.axes)}
+    order = ",".join(str(e.substitute(places)) for e in copy.stage.value.op.indices)  # type: ignore[arg-type]
+    blocks = buffer.layout.blocks if isinstance(buffer.layout, Blocked) else ()
+    layout = ",".join(f"{b.dimension}:{b.size}" for b in blocks)
+    name = f"{copy.stage.value.op.tensor.name}#{order}#{layout}"
+    return Tensor(name, buffer.tensor.shape, buffer.tensor.dtype, frozen=True)
 
 
-def _prepare(copy: Packing, buffer: Buffer, names: dict[Tensor, Tensor], target: Target) -> BuiltKernel:
-    sources = list(copy.stage.reads())
-    buffers = (*(_parameter(t, False) for t in sources), buffer)
-    kernel = Kernel("kernel", buffers, (), (_pack_phase(copy, target),))
-    return BuiltKernel(kernel, tuple(names[b.tensor] for b in buffers), frozenset({names[buffer.tensor]}))
+def _prepare(copy: Packing, buffer: Buffer, target: Target) -> BuiltKernel:
+    (source,) = copy.stage.reads()
+    stage = retarget_stage(copy.stage, {copy.stage.tensor: buffer.tensor})
+    phase = _pack_phase(replace(copy, stage=stage), target)
+    kernel = Kernel("kernel", (_parameter(source, False), buffer), (), (phase,))
+    return BuiltKernel(kernel, (source, buffer.tensor), frozenset({buffer.tensor}))
 
 
 def _pack_phase(copy: Packing, target: Target) -> Phase:

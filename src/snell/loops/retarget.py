@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from snell.loops.ir import Tee
-from snell.loops.stage import map_term
+from snell.loops.stage import Stage, map_term
 from snell.rewrite.term import Index, Load, Tensor, Term, index, load, term
 from snell.symbolic import Expr, Opaque, as_expr
 
-__all__ = ["retarget_term"]
+__all__ = ["retarget_stage", "retarget_term"]
 
 
 def retarget_term(root: Term, tensors: Mapping[Tensor, Tensor]) -> Term:
@@ -24,7 +25,7 @@ def retarget_term(root: Term, tensors: Mapping[Tensor, Tensor]) -> Term:
 
         return value.map_atoms(atom)
 
-    def replace(item: Term) -> Term | None:
+    def moved_term(item: Term) -> Term | None:
         match item.op:
             case Load(tensor, indices, guards):
                 moved = tuple(map(expression, indices)), tuple(map(expression, guards))
@@ -37,4 +38,11 @@ def retarget_term(root: Term, tensors: Mapping[Tensor, Tensor]) -> Term:
             case _:
                 return None
 
-    return map_term(root, replace)
+    return map_term(root, moved_term)
+
+
+def retarget_stage(stage: Stage, tensors: Mapping[Tensor, Tensor]) -> Stage:
+    """The stage reading and storing the renamed tensors."""
+    partials = tuple(replace(p, body=retarget_term(p.body, tensors)) for p in stage.partials)
+    tensor = tensors.get(stage.tensor, stage.tensor)
+    return replace(stage, tensor=tensor, partials=partials, value=retarget_term(stage.value, tensors))

@@ -20,6 +20,7 @@ from snell.symbolic import Axis, Expr, View, as_expr
 __all__ = ["cut_nodes", "typical_size"]
 
 _EXPENSIVE = 4.0
+_POSITIONAL = 0.1  # comparisons of positions become loop bounds, masks or nothing at all
 _MANY = 2.0
 
 
@@ -46,6 +47,7 @@ class _State:
     pending: set[Node] = field(default_factory=set)
     cost: dict[Node, float] = field(default_factory=dict)
     frozen: set[Node] = field(default_factory=set)
+    positional: set[Node] = field(default_factory=set)
 
     def is_inline(self, node: Node) -> bool:
         return node not in self.stored and not isinstance(node.op, Source)
@@ -82,6 +84,7 @@ def _visit(state: _State, node: Node) -> None:
             state.cost[node] = 0.0
         case Constant() | Iota():
             state.cost[node] = 0.0
+            state.positional.add(node)
         case Random():
             _cut_operands(state, node, lambda operand: state.is_inline(operand.node))
             state.cost[node] = 20.0
@@ -111,7 +114,11 @@ def _visit_elementwise(state: _State, node: Node) -> None:
     varying = [o.node for o in node.operands if not isinstance(o.node.op, Constant)]
     if varying and all(n in state.frozen for n in varying):
         state.frozen.add(node)
-    state.cost[node] = _own_cost(node) + sum(state.cost[o.node] for o in dict.fromkeys(node.operands))
+    own = _own_cost(node)
+    if all(o.node in state.positional for o in node.operands):
+        state.positional.add(node)
+        own = own if isinstance(node.op, ScalarFunction | Unary) else _POSITIONAL
+    state.cost[node] = own + sum(state.cost[o.node] for o in dict.fromkeys(node.operands))
 
 
 def _repeats(state: _State, operand: Operand) -> bool:

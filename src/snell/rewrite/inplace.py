@@ -12,7 +12,7 @@ from snell.graph.primitives import Add
 from snell.rewrite.conditions import guards_of
 from snell.rewrite.definition import Definition
 from snell.rewrite.substitution import substitute
-from snell.rewrite.term import Load, Not, Select, SelectElse, Tensor, Term
+from snell.rewrite.term import Cast, Load, Not, Select, SelectElse, Tensor, Term, cast
 from snell.symbolic import Axis, Expr, as_expr, as_size
 
 __all__ = ["in_place"]
@@ -24,6 +24,7 @@ def in_place(definition: Definition, donated: Tensor) -> Definition | None:
     if parts is None:
         return None
     condition, changed, kept = parts
+    kept = _unwidened(kept, donated)
     if not (isinstance(kept.op, Load) and kept.op.tensor == donated and not kept.op.guards):
         return None
     if kept.op.indices != definition.indices:
@@ -38,9 +39,19 @@ def in_place(definition: Definition, donated: Tensor) -> Definition | None:
     return None
 
 
+def _unwidened(kept: Term, donated: Tensor) -> Term:
+    """The load itself where the kept rows were only widened for arithmetic (rounding them back is exact)."""
+    while isinstance(kept.op, Cast) and kept.dtype.is_float and kept.dtype.bits >= donated.dtype.bits:
+        kept = kept.args[0]
+    return kept
+
+
 def _parts(value: Term) -> tuple[Term, Term, Term] | None:
     """(condition, value where it holds, value elsewhere)."""
     match value.op:
+        case Cast():
+            inner = _parts(value.args[0])
+            return None if inner is None else (inner[0], cast(inner[1], value.dtype), inner[2])
         case SelectElse():
             return value.args[0], value.args[1], value.args[2]
         case Add():
