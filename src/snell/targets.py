@@ -15,7 +15,7 @@ __all__ = ["AVX2", "AVX512", "NEON", "Target"]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A processor: LLVM's name for it, its vector registers, fused multiply-adds a cycle and caches (bytes, one core)."""
+    """A processor: LLVM's name for it, its vector registers, multiply-adds a cycle, caches in bytes."""
 
     name: str
     triple: str

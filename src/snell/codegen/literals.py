@@ -14,7 +14,16 @@ from snell.errors import CompileError
 
 __all__ = ["literal", "memory_type", "register_type", "rounded", "suffix", "type_text"]
 
-_REGISTER = {"bool": "i1", "u1": "i8", "u2": "i8", "u4": "i8", "f16": "half", "bf16": "bfloat", "f32": "float", "f64": "double"}
+_REGISTER = {
+    "bool": "i1",
+    "u1": "i8",
+    "u2": "i8",
+    "u4": "i8",
+    "f16": "half",
+    "bf16": "bfloat",
+    "f32": "float",
+    "f64": "double",
+}
 # Precision in bits and least exponent of each float format.
 _FORMATS = {"f16": (11, -14), "bf16": (8, -126), "f32": (24, -126), "f64": (53, -1022)}
 
@@ -39,7 +48,9 @@ def type_text(dtype: DType, lanes: int) -> str:
 @lru_cache(maxsize=1024)
 def suffix(dtype: DType, lanes: int) -> str:
     """The type's spelling in the name of an overloaded intrinsic."""
-    element = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}.get(register_type(dtype), register_type(dtype))
+    element = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}.get(
+        register_type(dtype), register_type(dtype)
+    )
     return f"v{lanes}{element}" if lanes else element
 
 
