@@ -36,7 +36,7 @@ class Options:
     slow_repeats: int = 3
     reading_seconds: float = 0.05
     warm_up_seconds: float = 0.2
-    pause_seconds: float = 0.02
+    pause_seconds: float = 0.05
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,7 @@
 """``snell bench SUITE``: a table of measurements, and with ``--json`` one line each in a file."""
 
+import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -40,6 +42,7 @@ def bench(
     if count > available_threads():
         raise ConfigError(f"--threads {count}: expected at most {available_threads()}, the cores this process may use")
     chosen = choose(peers)
+    _warn_of_load(count)
     errors.print("measuring what the machine can do …", style="dim")
     limits = machine_limits(count)
     options = Options(threads=count, repeats=repeats)
@@ -54,6 +57,12 @@ def bench(
     _show(cases, outcomes)
     output.print(limits_line(limits))
     output.print(footer(chosen))
+
+
+def _warn_of_load(threads: int) -> None:
+    # Another program's load slows implementations down by different factors: one that waits at barriers by ten.
+    if sys.platform != "win32" and os.getloadavg()[0] > 0.3 * threads:
+        errors.print(f"the machine is busy (load {os.getloadavg()[0]:.1f}): figures will mislead", style="yellow")
 
 
 def _begin(case: Case) -> None:

@@ -4,6 +4,7 @@ import tempfile
 
 import snell as sn
 from snell.bench.cases import Bert, Llm, LlmFigure, StartupFigure
+from snell.bench.models import model_path
 from snell.bench.peers.child import peak_memory, reading, seconds_until_reported
 from snell.bench.peers.peer import Gauge, Program, unsupported
 from snell.config import process_environment
@@ -14,13 +15,13 @@ _COMPILE = """
 import time
 from snell.llm import load
 start = time.perf_counter()
-load("minilm").embed(["A man is eating food."])
+load({path!r}).embed(["A man is eating food."])
 report(time.perf_counter() - start)
 """
 
 _GENERATE = """
 from snell.llm import load
-model = load({model!r}, threads={threads})
+model = load({path!r}, threads={threads})
 chunks = model.generate("The capital of France is", max_tokens={tokens}, temperature=0.0, stream=True)
 next(iter(chunks))
 report(0)
@@ -38,17 +39,17 @@ def language_model(case: Llm, threads: int) -> Program:
     """Figures of generating with a GGUF model."""
     match case.figure:
         case LlmFigure.FIRST_TOKEN:
-            source = _GENERATE.format(model=case.model, threads=threads, tokens=1)
+            source = _GENERATE.format(path=str(model_path(case.model)), threads=threads, tokens=1)
             return Gauge(lambda: seconds_until_reported(source, process_environment()))
         case LlmFigure.MEMORY:
-            source = _GENERATE.format(model=case.model, threads=threads, tokens=32)
+            source = _GENERATE.format(path=str(model_path(case.model)), threads=threads, tokens=32)
             return Gauge(lambda: peak_memory(source, process_environment()))
         case _:
             return _generation(case, threads)
 
 
 def _generation(case: Llm, threads: int) -> Gauge:
-    model = sn.llm.load(case.model, threads=threads)
+    model = sn.llm.load(model_path(case.model), threads=threads)
     decoding = case.figure in {LlmFigure.DECODE_0, LlmFigure.DECODE_128}
     # " the" is one token of every vocabulary here; the timings say how many tokens there were.
     prompt = " the" * (max(1, case.depth) if decoding else case.tokens)
@@ -64,9 +65,11 @@ def compile_minilm(figure: StartupFigure) -> Gauge:
     """Seconds to load MiniLM and embed one sentence, with an empty cache or with a filled one."""
     if figure is StartupFigure.COMPILE_COLD:
         return Gauge(_cold)
-    return Gauge(lambda: reading(_COMPILE, process_environment()))
+    return Gauge(lambda: reading(_COMPILE.format(path=str(model_path("minilm"))), process_environment()))
 
 
 def _cold() -> float:
     with tempfile.TemporaryDirectory() as folder:
-        return reading(_COMPILE, process_environment() | {"SNELL_CACHE_DIR": folder})
+        return reading(
+            _COMPILE.format(path=str(model_path("minilm"))), process_environment() | {"SNELL_CACHE_DIR": folder}
+        )
