@@ -1,0 +1,141 @@
+"""Trace: the context in which tensors are built: a Builder, the arrays bound to inputs, and the checks.
+
+A function under tracing has one Trace.  A tensor made from nothing (`zeros`, `arange`, an eager array) has a *floating*
+trace of its own; where it meets a tensor of another trace its graph is replayed there, so no global state is needed.
+Two tensors of two different function traces never mix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from snell.dtypes import from_numpy
+from snell.errors import GraphError
+from snell.frontend.evaluator import Array, Evaluator
+from snell.graph.node import Builder, Check, Graph, Node, Operand
+from snell.graph.primitives import Input, Op
+from snell.symbolic import View
+
+__all__ = ["Trace", "common_trace"]
+
+
+@dataclass(frozen=True, slots=True)
+class _GuardedCheck:
+    """A check and the node whose values it vouches for."""
+
+    check: Check
+    guarded: Node
+
+
+class Trace:
+    """Everything that tensors of one program share.  Nodes are interned, so building twice is building once."""
+
+    def __init__(self, evaluator: Evaluator | None = None, *, floating: bool = False) -> None:
+        self.builder = Builder()
+        self.evaluator = evaluator
+        self.floating = floating
+        self.arrays: dict[str, Array] = {}
+        self.size = 0
+        self._names: set[str] = set()
+        self._bound: dict[int, Operand] = {}
+        self._checks: list[_GuardedCheck] = []
+        self._adopted: dict[Node, Node] = {}
+
+    def add(self, op: Op, operands: Sequence[Operand] = ()) -> Operand:
+        """The operation's whole result."""
+        self.size += 1
+        node = self.builder.add(op, operands)
+        return Operand(node, View.identity(node.shape))
+
+    def input(self, declaration: Input) -> Operand:
+        """A new input; GraphError where its name is taken."""
+        if declaration.name in self._names:
+            raise GraphError(f"the trace already has an input named {declaration.name!r}; give each input its own name")
+        self._names.add(declaration.name)
+        return self.add(declaration)
+
+    def bind(self, array: Array, name: str = "array") -> Operand:
+        """A frozen input that holds `array` (kept by reference, one input an array object)."""
+        found = self._bound.get(id(array))
+        if found is None:
+            declaration = Input(self._free_name(name), array.shape, from_numpy(array.dtype), frozen=True)
+            found = self._bound[id(array)] = self.input(declaration)
+            self.arrays[declaration.name] = array
+        return found
+
+    def _free_name(self, base: str) -> str:
+        number = len(self._names)
+        while f"{base}{number}" in self._names:
+            number += 1
+        return f"{base}{number}"
+
+    def check(self, condition: Operand, value: Operand, message: str, guarded: Node) -> None:
+        """Record a run-time condition of everything computed from `guarded`."""
+        found = _GuardedCheck(Check(condition, value, message), guarded)
+        if found not in self._checks:
+            self._checks.append(found)
+
+    def graph(self, outputs: Sequence[tuple[str, Operand]], *, all_checks: bool = True) -> Graph:
+        """The outputs with every check, or only with those that the outputs depend on."""
+        if all_checks:
+            return Graph(tuple(outputs), tuple(found.check for found in self._checks))
+        reached = set(Graph(tuple(outputs)).nodes())
+        return Graph(tuple(outputs), tuple(found.check for found in self._checks if found.guarded in reached))
+
+    def evaluate(self, operands: Sequence[Operand]) -> list[Array]:
+        """Values through the evaluator; GraphError where there is none or an input has no array."""
+        if self.evaluator is None:
+            raise GraphError(
+                "this tensor has no value: it is part of a program under construction; "
+                "return it from the compiled function, or build it with an engine (sn.Graph, sn.array)"
+            )
+        graph = self.graph([(f"out{k}", operand) for k, operand in enumerate(operands)], all_checks=False)
+        missing = [node.op.name for node in graph.inputs() if isinstance(node.op, Input) and node.op.name not in self.arrays]
+        if missing:
+            raise GraphError(f"inputs {', '.join(missing)} have no array yet; set them before asking for a value")
+        return list(self.evaluator.evaluate(graph, self.arrays))
+
+    def adopt(self, other: Trace, operand: Operand) -> Operand:
+        """The operand of a floating trace, replayed here with its arrays and checks."""
+        if other is self:
+            return operand
+        graph = other.graph([("adopted", operand)], all_checks=False)
+        for node in graph.nodes():
+            if node not in self._adopted:
+                self._adopted[node] = self._replayed(other, node)
+        for check in graph.checks:
+            guarded = next(found.guarded for found in other._checks if found.check is check)
+            self.check(self._moved(check.condition), self._moved(check.value), check.message, self._adopted[guarded])
+        self.evaluator = self.evaluator or other.evaluator
+        return self._moved(operand)
+
+    def _moved(self, operand: Operand) -> Operand:
+        return Operand(self._adopted[operand.node], operand.view)
+
+    def _replayed(self, other: Trace, node: Node) -> Node:
+        if not isinstance(node.op, Input):
+            return self.add(node.op, [self._moved(operand) for operand in node.operands]).node
+        array = other.arrays.get(node.op.name)
+        if array is None:
+            return self.input(replace(node.op, name=self._free_name(node.op.name))).node
+        return self.bind(array).node
+
+
+def common_trace(traces: Sequence[Trace]) -> Trace:
+    """The trace in which an operation on tensors of these traces is built.
+
+    Raises GraphError where two of them belong to different programs.
+    """
+    rooted = [trace for trace in dict.fromkeys(traces) if not trace.floating]
+    if len(rooted) > 1:
+        raise GraphError(
+            "the operands belong to two programs under construction; pass one of them as an argument of the other's "
+            "function instead of closing over it"
+        )
+    if rooted:
+        return rooted[0]
+    if not traces:
+        return Trace(floating=True)
+    # The larger one takes the smaller ones in, so that a growing eager computation is not replayed at every step.
+    return max(traces, key=lambda trace: trace.size)

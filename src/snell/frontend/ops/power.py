@@ -1,0 +1,94 @@
+"""Powers: a known small exponent is a few products; otherwise exp2(b·log2|a|) with IEEE's special cases.
+
+Integers to integer powers are products of squares, and wrap.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from snell.errors import DTypeError
+from snell.frontend.ops.comparison import absolute, equal, isinf, less, logical_and, logical_not, logical_or, where
+from snell.frontend.ops.elementwise import exp2, log2, modulo, multiply, negative, reciprocal, sqrt, square
+from snell.frontend.promotion import known_scalar, lift, meet, scalar_like
+from snell.frontend.tensor import Tensor, TensorLike
+
+__all__ = ["power"]
+
+LARGEST_UNROLLED = 64
+
+
+def power(a: TensorLike, b: TensorLike) -> Tensor:
+    """a**b.  1 for b = 0 or a = 1 whatever the other; NaN for a negative base and a fraction.
+
+    Integers with integers stay integers and wrap; a negative known exponent needs floats (DTypeError).
+    """
+    base, exponent = lift(a, b)
+    known = known_scalar(exponent) if exponent.weak and exponent.ndim == 0 else None
+    if known is not None and base.dtype.is_float and not (isinstance(known, float) and not math.isfinite(known)):
+        simple = _known_power(base, Fraction(known))
+        if simple is not None:
+            return simple
+    x, y = meet(base, exponent)
+    if x.dtype.is_float:
+        return _float_power(x, y)
+    if x.dtype.kind == "bool":
+        raise DTypeError("power expected numbers, received bool; cast to an integer first")
+    return _integer_power(x, y)
+
+
+def _known_power(x: Tensor, exponent: Fraction) -> Tensor | None:
+    if exponent == Fraction(1, 2):
+        return sqrt(x)
+    if exponent == Fraction(-1, 2):
+        return reciprocal(sqrt(x))
+    if exponent.denominator != 1 or abs(exponent) > LARGEST_UNROLLED:
+        return None
+    count = abs(int(exponent))
+    if count == 0:
+        return scalar_like(x, 1).expand(x.shape)
+    result, factor = None, x
+    while count:
+        if count & 1:
+            result = factor if result is None else multiply(result, factor)
+        count >>= 1
+        factor = square(factor) if count else factor
+    assert result is not None  # the loop runs at least once
+    return result if exponent > 0 else reciprocal(result)
+
+
+def _float_power(a: Tensor, b: Tensor) -> Tensor:
+    magnitude = exp2(multiply(b, log2(absolute(a))))
+    is_whole = logical_or(equal(modulo(b, 1.0), 0.0), isinf(b))
+    is_odd = equal(modulo(b, 2.0), 1.0)
+    below = less(a, 0.0)
+    signed = where(logical_and(below, is_odd), negative(magnitude), magnitude)
+    undefined = logical_and(logical_and(below, less(-math.inf, a)), logical_not(is_whole))
+    defined = where(undefined, math.nan, signed)
+    unit = logical_or(equal(a, 1.0), logical_and(equal(a, -1.0), isinf(b)))
+    return where(logical_or(equal(b, 0.0), unit), 1.0, defined)
+
+
+def _integer_power(a: Tensor, b: Tensor) -> Tensor:
+    """Products of the squares that the exponent's bits select; 0 for a negative exponent, except of ±1."""
+    known = known_scalar(b)
+    if known is not None and known < 0:
+        raise DTypeError(f"an integer to the power {known} is no integer; cast the base to a float first")
+    result, factor = scalar_like(a, 1).expand(a.shape), a
+    bits = int(known).bit_length() if known is not None else b.dtype.bits - (b.dtype.kind == "int")
+    for k in range(bits):
+        is_set = logical_not(less(modulo(b, 1 << (k + 1)), 1 << k)) if k + 1 < b.dtype.bits - 1 else _has_top_bit(b, k)
+        result = where(is_set, multiply(result, factor), result)
+        factor = square(factor) if k + 1 < bits else factor
+    if b.dtype.kind == "uint":
+        return result
+    is_unit = logical_or(equal(a, 1), equal(a, -1)) if a.dtype.kind == "int" else equal(a, 1)
+    return multiply(logical_or(logical_not(less(b, 0)), is_unit), result)
+
+
+def _has_top_bit(b: Tensor, bit: int) -> Tensor:
+    """Bit `bit` where 2^(bit+1) does not fit the dtype."""
+    if b.dtype.kind == "uint" and bit + 1 < b.dtype.bits:
+        return logical_not(less(modulo(b, 1 << (bit + 1)), 1 << bit))
+    return logical_not(less(b, 1 << bit))

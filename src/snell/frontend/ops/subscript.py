@@ -1,0 +1,180 @@
+"""Subscripts: `x[...]` with integers, slices of any step, `...`, None, integer arrays and known boolean arrays.
+
+Slices are views.  Integer arrays follow NumPy: they broadcast together, and their axes stand where the first of them was
+if they are adjacent, else in front.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import EllipsisType
+from typing import Any
+
+import numpy as np
+
+from snell.dtypes import bool_
+from snell.errors import OutOfRangeError, ShapeError, SymbolicError, UnsupportedError
+from snell.frontend.ops.indexing import take
+from snell.frontend.ops.movement import movedim, permute, reshape
+from snell.frontend.promotion import as_tensor, broadcast, lift
+from snell.frontend.tensor import Tensor
+from snell.symbolic import Dim, Expr, Size, as_expr, as_size, product, show_shape
+
+__all__ = ["getitem"]
+
+
+def getitem(x: Tensor, index: Any) -> Tensor:
+    """x[index].  Raises OutOfRangeError for a known integer outside its axis, ShapeError for too many indices,
+    SymbolicError where a bound cannot be proved to lie inside a symbolic axis, UnsupportedError for a mask whose value
+    only the run time knows."""
+    entries = _spelled_out(x, index if isinstance(index, tuple) else (index,))
+    sliced, arrays = _basic(x, entries)
+    return _advanced(sliced, arrays) if arrays else sliced
+
+
+def _consumed(entry: Any) -> int:
+    """How many axes an entry takes."""
+    if entry is None or entry is Ellipsis:
+        return 0
+    return entry.ndim if isinstance(entry, np.ndarray | Tensor) and _is_mask(entry) else 1
+
+
+def _is_mask(entry: Any) -> bool:
+    return (entry.dtype == bool_) if isinstance(entry, Tensor) else entry.dtype == np.bool_
+
+
+def _spelled_out(x: Tensor, index: tuple[Any, ...]) -> list[Any]:
+    """One entry an axis, the ellipsis as full slices, lists as arrays, masks as integer arrays."""
+    entries = [np.asarray(entry) if isinstance(entry, list) else entry for entry in index]
+    entries = [entry if not isinstance(entry, np.generic) else entry.item() for entry in entries]
+    taken = sum(_consumed(entry) for entry in entries)
+    if taken > x.ndim:
+        raise ShapeError(f"{taken} indices for shape {show_shape(x.shape)}; give at most {x.ndim}")
+    places = [k for k, entry in enumerate(entries) if isinstance(entry, EllipsisType)]
+    if len(places) > 1:
+        raise ShapeError("an index holds `...` once at most")
+    fill = [slice(None)] * (x.ndim - taken)
+    at = places[0] if places else len(entries)
+    spelled = [*entries[:at], *fill, *entries[at + len(places) :]]
+    return [part for entry in spelled for part in _without_mask(entry)]
+
+
+def _without_mask(entry: Any) -> Sequence[Any]:
+    if isinstance(entry, bool):
+        raise UnsupportedError("a Python bool is no index here; use unsqueeze or where")
+    if not isinstance(entry, np.ndarray | Tensor) or not _is_mask(entry):
+        return [entry]
+    if isinstance(entry, Tensor) and entry.trace.evaluator is None:
+        raise UnsupportedError(
+            "how many elements a traced mask selects is only known at run time; use where(mask, x, 0), "
+            "or nonzero(mask, size=...) with take"
+        )
+    return list(np.nonzero(np.asarray(entry)))
+
+
+def _basic(x: Tensor, entries: Sequence[Any]) -> tuple[Tensor, dict[int, Any]]:
+    """Slices, integers and None applied; the places of the result's axes that integer arrays index."""
+    starts: list[Any] = []
+    sizes: list[Size] = []
+    steps: list[int] = []
+    shape: list[Size] = []
+    arrays: dict[int, Any] = {}
+    axis = 0
+    for entry in entries:
+        if entry is None:
+            shape.append(1)
+            continue
+        extent = x.shape[axis]
+        start, size, step = 0, extent, 1
+        match entry:
+            case slice():
+                start, size, step = _bounds(entry, extent, axis)
+                shape.append(size)
+            case int() | Dim() | Expr():
+                start, size = _position(entry, extent, axis), 1
+            case np.ndarray() | Tensor():
+                arrays[len(shape)] = entry
+                shape.append(size)
+            case _:
+                raise UnsupportedError(f"cannot index with {type(entry).__name__}; use integers, slices or arrays")
+        starts, sizes, steps = [*starts, start], [*sizes, size], [*steps, step]
+        axis += 1
+    moved = x.seen_through(x.operand.view.slice(starts, sizes, steps))
+    return reshape(moved, shape), arrays
+
+
+def _position(entry: int | Dim | Expr, extent: Size, axis: int) -> Expr:
+    index = as_expr(entry)
+    if index.bounds()[1] < 0:
+        index = index + extent
+    if index.is_non_negative() and (as_expr(extent) - 1 - index).is_non_negative():
+        return index
+    if index.is_constant and isinstance(extent, int):
+        raise OutOfRangeError(f"index {entry} is out of range for axis {axis} of extent {extent}")
+    raise SymbolicError(f"cannot prove that index {entry} lies inside axis {axis} of extent {extent}; give the Dim a min or max")
+
+
+def _bounds(entry: slice, extent: Size, axis: int) -> tuple[Expr, Size, int]:
+    """Start, size and step of a slice, as Python's `slice.indices` for known extents."""
+    step = 1 if entry.step is None else int(entry.step)
+    if step == 0:
+        raise ShapeError("a slice step must not be 0")
+    given = [bound for bound in (entry.start, entry.stop) if bound is not None]
+    if isinstance(extent, int) and all(isinstance(bound, int | np.integer) for bound in given):
+        chosen = range(*entry.indices(extent))
+        return as_expr(chosen.start if len(chosen) else 0), len(chosen), step
+    low = _bound(entry.start, extent, axis, as_expr(0 if step > 0 else as_expr(extent) - 1), 0 if step > 0 else -1)
+    high = _bound(entry.stop, extent, axis, as_expr(extent if step > 0 else -1), 0 if step > 0 else -1)
+    span = high - low if step > 0 else low - high
+    if not span.is_non_negative():
+        raise SymbolicError(f"cannot prove that slice {low}..{high} of axis {axis} is not reversed; order its bounds")
+    return low, as_size((span + (abs(step) - 1)) // abs(step)), step
+
+
+def _bound(bound: Any, extent: Size, axis: int, default: Expr, lowest: int) -> Expr:
+    """A slice bound as a position; Python clamps it, so it must provably need no clamping here."""
+    if bound is None:
+        return default
+    position = as_expr(bound)
+    if position.bounds()[1] < 0:
+        position = position + extent
+    if (position - lowest).is_non_negative() and (as_expr(extent) - position).is_non_negative():
+        return position
+    raise SymbolicError(f"cannot prove that {bound} lies inside axis {axis} of extent {extent}; give the Dim a min or max")
+
+
+def _advanced(x: Tensor, arrays: dict[int, Any]) -> Tensor:
+    """Integer arrays at the given axes: those axes become one, indexed by the row-major combination."""
+    axes = sorted(arrays)
+    tensors = broadcast(*lift(*[_checked_known(arrays[k], x.shape[k], k) for k in axes]))
+    order = [*axes, *(k for k in range(x.ndim) if k not in axes)]
+    front = permute(x, order)
+    rest = [x.shape[k] for k in order[len(axes) :]]
+    if len(axes) == 1:
+        picked = take(front, tensors[0], 0)
+    else:
+        picked = take(reshape(front, [as_size(product([x.shape[k] for k in axes])), *rest]), _combined(x, axes, tensors), 0)
+    adjacent = axes == list(range(axes[0], axes[0] + len(axes)))
+    rank = tensors[0].ndim
+    if adjacent and axes[0] > 0:
+        return movedim(picked, list(range(rank)), list(range(axes[0], axes[0] + rank)))
+    return picked
+
+
+def _combined(x: Tensor, axes: Sequence[int], tensors: Sequence[Tensor]) -> Tensor:
+    flat = as_tensor(0)
+    for k, tensor in zip(axes, tensors, strict=True):
+        extent = as_tensor(x.shape[k])
+        flat = flat * extent + (tensor % extent)
+    return flat
+
+
+def _checked_known(entry: Any, extent: Size, axis: int) -> Any:
+    """NumPy indices are checked here, where the user wrote them."""
+    if isinstance(entry, Tensor) or not isinstance(extent, int):
+        return entry
+    if entry.dtype.kind not in "iu" and entry.size:
+        raise ShapeError(f"an index array must hold integers or bool, received {entry.dtype}")
+    if entry.size and not (-extent <= entry.min() and entry.max() < extent):
+        raise OutOfRangeError(f"indices {entry.min()}..{entry.max()} are out of range for axis {axis} of extent {extent}")
+    return entry.astype(np.int64)

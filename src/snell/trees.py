@@ -1,0 +1,157 @@
+"""Pytrees: nested dicts, lists, tuples, named tuples and registered dataclasses, with anything else as a leaf.
+
+`flatten` gives the leaves in a deterministic order (dicts by sorted key) and a hashable `Structure`; `unflatten` inverts
+it.  `None` is an empty tree.  A dataclass takes part once it is registered; its fields marked static belong to the
+structure, so two trees with different static fields have different structures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, TypeVar
+
+from snell.errors import GraphError
+
+__all__ = ["Structure", "flatten", "is_registered", "leaves", "map", "paths", "register", "unflatten"]
+
+_Class = TypeVar("_Class", bound=type)
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """The shape of a tree without its leaves: the node's class, its keys, what is static in it, and its children."""
+
+    kind: type | None
+    keys: tuple[Hashable, ...] = ()
+    static: tuple[Hashable, ...] = ()
+    children: tuple[Structure, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """Number of leaves."""
+        return 1 if self.kind is None else sum(child.count for child in self.children)
+
+
+@dataclass(frozen=True, slots=True)
+class _Registration:
+    """Names of a dataclass's fields that hold subtrees, and of those that belong to the structure."""
+
+    children: tuple[str, ...]
+    static: tuple[str, ...]
+
+
+_LEAF = Structure(None)
+_registered: dict[type, _Registration] = {}
+
+
+def register(cls: _Class, static: Sequence[str] = ()) -> _Class:
+    """Make a dataclass a tree whose fields, except those named in `static`, are subtrees.  Returns the class.
+
+    Raises GraphError for a class that is not a dataclass, or for a static name that is not a field.
+    """
+    if not is_dataclass(cls):
+        raise GraphError(f"trees.register expected a dataclass, received {cls.__name__}; decorate it with @dataclass first")
+    names = [field.name for field in fields(cls) if field.init]
+    unknown = [name for name in static if name not in names]
+    if unknown:
+        raise GraphError(f"{cls.__name__} has no fields {unknown}; its fields are {names}")
+    _registered[cls] = _Registration(tuple(name for name in names if name not in static), tuple(static))
+    return cls
+
+
+def is_registered(cls: type) -> bool:
+    """True for a dataclass that `register` has seen."""
+    return cls in _registered
+
+
+def flatten(tree: Any) -> tuple[list[Any], Structure]:
+    """The leaves, left to right, and the structure that puts them back."""
+    found: list[Any] = []
+    structure = _flatten(tree, found)
+    return found, structure
+
+
+def unflatten(structure: Structure, values: Iterable[Any]) -> Any:
+    """The tree of this structure with these leaves; GraphError where their number differs."""
+    given = list(values)
+    if len(given) != structure.count:
+        raise GraphError(f"the structure has {structure.count} leaves, received {len(given)} values")
+    return _unflatten(structure, iter(given))
+
+
+def leaves(tree: Any) -> list[Any]:
+    """The leaves, left to right."""
+    return flatten(tree)[0]
+
+
+def map(function: Callable[..., Any], tree: Any, *others: Any) -> Any:
+    """`function` applied leaf by leaf to trees of one structure; GraphError where the structures differ."""
+    first, structure = flatten(tree)
+    columns = [first]
+    for other in others:
+        values, found = flatten(other)
+        if found != structure:
+            raise GraphError(f"trees.map expected trees of one structure, received {structure} and {found}")
+        columns.append(values)
+    return unflatten(structure, [function(*row) for row in zip(*columns, strict=True)])
+
+
+def paths(tree: Any) -> list[Path]:
+    """The path of each leaf (keys, indices and field names as text), in the order of `leaves`."""
+    found: list[Path] = []
+    _collect_paths(tree, (), found)
+    return found
+
+
+def _parts(tree: Any) -> tuple[tuple[Hashable, ...], tuple[Hashable, ...], list[Any]] | None:
+    """Keys, static values and children of an inner node; None for a leaf."""
+    cls: type = type(tree)
+    if tree is None:
+        return (), (), []
+    if cls in _registered:
+        registration = _registered[cls]
+        static = tuple(getattr(tree, name) for name in registration.static)
+        return registration.children, static, [getattr(tree, name) for name in registration.children]
+    if isinstance(tree, dict):
+        keys = tuple(sorted(tree, key=lambda key: (type(key).__name__, key)))
+        return keys, (), [tree[key] for key in keys]
+    if isinstance(tree, tuple) and hasattr(cls, "_fields"):
+        return tuple(cls._fields), (), list(tree)
+    if isinstance(tree, list | tuple):
+        return tuple(range(len(tree))), (), list(tree)
+    return None
+
+
+def _flatten(tree: Any, found: list[Any]) -> Structure:
+    parts = _parts(tree)
+    if parts is None:
+        found.append(tree)
+        return _LEAF
+    keys, static, children = parts
+    return Structure(type(tree), keys, static, tuple(_flatten(child, found) for child in children))
+
+
+def _unflatten(structure: Structure, values: Any) -> Any:
+    cls = structure.kind
+    if cls is None:
+        return next(values)
+    children = [_unflatten(child, values) for child in structure.children]
+    if cls is type(None):
+        return None
+    if cls in _registered:
+        named = dict(zip((str(key) for key in structure.keys), children, strict=True))
+        return cls(**named, **dict(zip(_registered[cls].static, structure.static, strict=True)))
+    if issubclass(cls, dict):
+        return cls(zip(structure.keys, children, strict=True))
+    return cls(*children) if hasattr(cls, "_fields") else cls(children)
+
+
+def _collect_paths(tree: Any, prefix: Path, found: list[Path]) -> None:
+    parts = _parts(tree)
+    if parts is None:
+        found.append(prefix)
+        return
+    for key, child in zip(parts[0], parts[2], strict=True):
+        _collect_paths(child, (*prefix, str(key)), found)
