@@ -1,0 +1,43 @@
+"""Compiler: what turns the programs of a language model into something that can be called.
+
+The model families build graphs and know nothing of how they are run.  A ``Compiler`` takes a graph and the arrays of
+its frozen inputs and returns a ``CompiledProgram``.  Donated inputs (the KV cache) share their names with outputs:
+the caller uses the returned array from then on, which may be the donated one, updated in place.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from snell.graph.node import Graph
+
+__all__ = ["Array", "CompiledProgram", "Compiler", "Program"]
+
+Array = npt.NDArray[np.generic] | npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Program:
+    """A graph with the arrays of its frozen inputs; an input with a ``Storage`` has an array of bytes (u8)."""
+
+    graph: Graph
+    frozen: Mapping[str, Array]
+
+
+class CompiledProgram(Protocol):
+    """A program that can be called, from any thread."""
+
+    def __call__(self, inputs: Mapping[str, Array], sizes: Mapping[str, int]) -> Mapping[str, Array]:
+        """The outputs by name; ``inputs`` are those that are not frozen, ``sizes`` the Dims by name."""
+        ...
+
+
+class Compiler(Protocol):
+    """Whatever can run a graph: the engine, or in tests the reference interpreter."""
+
+    def compile(self, program: Program) -> CompiledProgram:
+        """Prepare the program; it is called many times."""
+        ...

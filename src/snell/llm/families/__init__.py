@@ -1,0 +1,1 @@
+"""Model families: each file is the description of one architecture's layers."""

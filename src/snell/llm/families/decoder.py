@@ -1,0 +1,43 @@
+"""Decoder: what a family of text generators is, and what its layers may use while a step is traced."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from snell.dtypes import DType
+from snell.frontend.tensor import Tensor
+from snell.llm.cache import CacheShape, TracedCache
+from snell.llm.weights import Weights
+
+__all__ = ["Decoder", "DecoderSizes"]
+
+
+@dataclass(frozen=True, slots=True)
+class DecoderSizes:
+    """What generation must know of a decoder."""
+
+    layers: int
+    kv_heads: int
+    head_dim: int
+    context: int
+    vocabulary: int
+
+    def cache(self, capacity: int, dtype: DType) -> CacheShape:
+        """The cache of a text of at most ``capacity`` tokens."""
+        return CacheShape(self.layers, self.kv_heads, capacity, self.head_dim, dtype)
+
+
+class Decoder(Protocol):
+    """The hyperparameters of one model, and its layers as functions of weights and tokens."""
+
+    @property
+    def sizes(self) -> DecoderSizes:
+        """The sizes generation depends on."""
+        ...
+
+    def hidden(self, weights: Weights, tokens: Tensor, cache: TracedCache) -> Tensor:
+        """i32 (tokens,) at positions past, past+1, … → normalised hidden states f32 (tokens, d)."""
+        ...
+
+    def logits(self, weights: Weights, hidden: Tensor) -> Tensor:
+        """f32 (n, d) → f32 (n, vocabulary)."""
+        ...

@@ -1,0 +1,74 @@
+"""The weights of a GGUF file: quantised tensors as planes over the mapped bytes, plain ones as ordinary arrays."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+import numpy.typing as npt
+
+from snell.dtypes import from_name, from_numpy
+from snell.frontend.tensor import Tensor
+from snell.graph.primitives import Storage
+from snell.importers.gguf import (
+    ArrayLike,
+    GGUFFile,
+    PlanarTensor,
+    Quantisation,
+    decode,
+    dequantize,
+    planar_tensor,
+)
+from snell.llm.weights import StoredPlane, StoredWeight, dense_weight
+from snell.symbolic import Shape
+
+__all__ = ["GGUFWeights"]
+
+_PLAIN = {Quantisation.F32: "f32", Quantisation.F16: "f16", Quantisation.BF16: "bf16"}
+
+
+@dataclass(frozen=True, slots=True)
+class GGUFWeights:
+    """A ``WeightSource`` over an open file."""
+
+    file: GGUFFile
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.file.tensors
+
+    def stored(self, name: str) -> StoredWeight:
+        """The tensor's planes."""
+        tensor = planar_tensor(self.file, name)
+        content = self.file.data[tensor.info.offset : tensor.info.offset + tensor.info.nbytes]
+        if tensor.info.quantisation in _PLAIN:
+            dtype = from_name(_PLAIN[tensor.info.quantisation]).numpy
+            return dense_weight(content.view(dtype).reshape(tensor.info.shape))
+        return StoredWeight(tensor.info.shape, _planes(tensor, content), _decoder(tensor.info.quantisation))
+
+    def values(self, name: str) -> npt.NDArray[np.float32]:
+        """The tensor decoded with NumPy."""
+        return dequantize(self.file, name)
+
+
+def _planes(tensor: PlanarTensor, content: npt.NDArray[np.uint8]) -> dict[str, StoredPlane]:
+    """Offsets count from the tensor's first byte, so that equal layers have equal programs."""
+    planes = {
+        key: StoredPlane(
+            plane.shape,
+            from_name(plane.element),
+            content,
+            Storage(plane.offset_bytes - tensor.info.offset, plane.strides_bits),
+        )
+        for key, plane in tensor.planes.items()
+    }
+    owned = {key: StoredPlane(array.shape, from_numpy(array.dtype), array) for key, array in tensor.owned.items()}
+    return planes | owned
+
+
+def _decoder(quantisation: Quantisation) -> Callable[[Mapping[str, Tensor], Shape], Tensor]:
+    def decoded(planes: Mapping[str, Tensor], shape: Shape) -> Tensor:
+        # A Tensor's sizes may be symbolic, which the recipes' protocol does not say; they only pass them on.
+        arrays = cast("Mapping[str, ArrayLike]", planes)
+        return cast("Tensor", decode(quantisation, arrays, cast("tuple[int, ...]", shape)))
+
+    return decoded

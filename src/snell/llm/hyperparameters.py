@@ -1,0 +1,96 @@
+"""Reading a model's hyperparameters from GGUF metadata or a ``config.json``: typed, with errors that name the key."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from snell.errors import FileFormatError, ModelNotFoundError
+from snell.importers.gguf import GGUFFile, MetadataValue
+
+__all__ = ["Hyperparameters", "gguf_hyperparameters", "read_json"]
+
+
+@dataclass(frozen=True, slots=True)
+class Hyperparameters:
+    """The values by key; ``prefix`` goes before each key (a GGUF file's architecture), ``where`` into the errors."""
+
+    values: Mapping[str, Any]
+    where: str
+    prefix: str = ""
+
+    def __contains__(self, key: str) -> bool:
+        return self.values.get(self.prefix + key) is not None
+
+    def integer(self, key: str, default: int | None = None) -> int:
+        """A whole number; one for each layer is accepted where all are equal."""
+        value = self._found(key, default)
+        if isinstance(value, np.ndarray):
+            distinct = np.unique(cast("np.ndarray[Any, np.dtype[Any]]", value)).tolist()
+            value = distinct[0] if len(distinct) == 1 else value
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+        raise self._wrong(key, "a whole number", value)
+
+    def number(self, key: str, default: float | None = None) -> float:
+        """A number."""
+        value = self._found(key, default)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return float(value)
+        raise self._wrong(key, "a number", value)
+
+    def text(self, key: str, default: str | None = None) -> str:
+        """A string."""
+        value = self._found(key, default)
+        if isinstance(value, str):
+            return value
+        raise self._wrong(key, "a string", value)
+
+    def flag(self, key: str, default: bool) -> bool:
+        """A boolean."""
+        value = self._found(key, default)
+        if isinstance(value, bool):
+            return value
+        raise self._wrong(key, "a boolean", value)
+
+    def group(self, key: str) -> "Hyperparameters":
+        """A nested object; empty where there is none."""
+        value = self.values.get(self.prefix + key)
+        if value is None:
+            return Hyperparameters({}, f"{self.where}: {key}")
+        if isinstance(value, Mapping):
+            return Hyperparameters(cast("Mapping[str, Any]", value), f"{self.where}: {key}")
+        raise self._wrong(key, "an object", value)
+
+    def _found(self, key: str, default: object) -> Any:
+        value = self.values.get(self.prefix + key)
+        if value is None:
+            value = default
+        if value is None:
+            raise FileFormatError(f"{self.where}: the key {self.prefix + key!r} is missing; convert the model again")
+        return value
+
+    def _wrong(self, key: str, expected: str, received: object) -> FileFormatError:
+        return FileFormatError(f"{self.where}: key {self.prefix + key!r}: expected {expected}, received {received!r}")
+
+
+def gguf_hyperparameters(file: GGUFFile) -> Hyperparameters:
+    """The keys of the file's architecture, without its name before them."""
+    whole = Hyperparameters(cast("Mapping[str, MetadataValue]", file.metadata), str(file.path))
+    return Hyperparameters(whole.values, whole.where, whole.text("general.architecture") + ".")
+
+
+def read_json(path: Path) -> Hyperparameters:
+    """The JSON object in a file."""
+    if not path.is_file():
+        raise ModelNotFoundError(f"{path}: expected a JSON file of the model, found no file at this path")
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise FileFormatError(f"{path}: expected JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise FileFormatError(f"{path}: expected a JSON object, received {type(value).__name__}")
+    return Hyperparameters(cast("dict[str, Any]", value), str(path))

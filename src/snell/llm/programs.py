@@ -1,0 +1,55 @@
+"""The programs of a language model: one step of a decoder, and the embedding of a batch of texts.
+
+Each is traced once with symbolic sizes and holds for every length.  Names of inputs and outputs are constants here.
+"""
+
+from snell.dtypes import i32
+from snell.frontend.context import Trace
+from snell.frontend.ops.creation import iota
+from snell.frontend.ops.movement import crop
+from snell.frontend.tensor import Tensor
+from snell.graph.primitives import Input
+from snell.llm.cache import CacheShape, TracedCache
+from snell.llm.compiler_protocol import Program
+from snell.llm.families.decoder import Decoder
+from snell.llm.families.encoder import Encoder, Pooling, pooled
+from snell.llm.weights import Weights, WeightSource
+from snell.symbolic import Dim
+
+__all__ = ["LENGTHS", "LOGITS", "PAST", "TEXTS", "TOKENS", "VECTORS", "embedding_program", "step_program"]
+
+TOKENS, LENGTHS, LOGITS, VECTORS = "tokens", "lengths", "logits", "vectors"
+PAST, TEXTS = "past", "texts"
+
+
+def step_program(
+    decoder: Decoder, source: WeightSource, cache: CacheShape, chunk: int, *, every_position: bool = False
+) -> Program:
+    """tokens i32 (tokens,) after ``past`` positions of the cache → logits f32, and the cache's arrays.
+
+    1 to ``chunk`` tokens a call.  The logits are those after the last token, (vocabulary,), or with
+    ``every_position`` those after each, (tokens, vocabulary).
+    """
+    trace = Trace()
+    tokens = Dim(TOKENS, min=1, max=min(chunk, cache.capacity), typical=(1, chunk))
+    past = Dim(PAST, min=0, max=cache.capacity - 1, typical=(0, 128))
+    ids = Tensor(trace.input(Input(TOKENS, (tokens * 1,), i32)), trace)
+    weights, traced_cache = Weights(trace, source), TracedCache(trace, cache, past, tokens)
+    hidden = decoder.hidden(weights, ids, traced_cache)
+    if every_position:
+        logits = decoder.logits(weights, hidden)
+    else:
+        logits = decoder.logits(weights, crop(hidden, 0, tokens - 1, 1)).squeeze(0)
+    return Program(trace.graph([(LOGITS, logits.operand), *traced_cache.outputs()]), weights.frozen)
+
+
+def embedding_program(encoder: Encoder, source: WeightSource, context: int, pooling: Pooling) -> Program:
+    """tokens i32 (texts, tokens), padded with anything in range, lengths i32 (texts,) → vectors f32 (texts, width)."""
+    trace = Trace()
+    texts, tokens = Dim(TEXTS, min=1, max=1 << 16, typical=(1, 32)), Dim(TOKENS, min=1, max=context, typical=(16, 128))
+    ids = Tensor(trace.input(Input(TOKENS, (texts * 1, tokens * 1), i32)), trace)
+    lengths = Tensor(trace.input(Input(LENGTHS, (texts * 1,), i32)), trace)
+    weights = Weights(trace, source)
+    mask = iota(tokens, i32, trace=trace) < lengths.unsqueeze(1)
+    vectors = pooled(encoder.hidden(weights, ids, mask), lengths, pooling)
+    return Program(trace.graph([(VECTORS, vectors.operand)]), weights.frozen)
