@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from snell.graph.primitives import Storage
 from snell.rewrite.cut import typical_size
@@ -54,6 +55,8 @@ class Access:
         return self.stride(axis) in (0.0, 1.0)
 
 
+@lru_cache(maxsize=1 << 12)
 def access_of(item: Term) -> Access:
+    """The access of a load, worked out once a term."""
     assert isinstance(item.op, Load)
     return Access(item.op.tensor, item.op.indices)

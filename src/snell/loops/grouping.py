@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from snell.loops.access import access_of
 from snell.loops.stage import Stage, rename_axes
@@ -39,7 +39,8 @@ class _Growing:
 
     stages: list[Stage]
     outer: tuple[Axis, ...]
-    produces: set[Tensor] = field(default_factory=set)
+    produces: set[Tensor]
+    reads: set[Tensor]
 
 
 def group_stages(stages: Sequence[Stage], kept: Iterable[Tensor], target: Target, threads: int) -> list[Group]:
@@ -49,12 +50,15 @@ def group_stages(stages: Sequence[Stage], kept: Iterable[Tensor], target: Target
         stage = _with_own_names(original, number)
         joined = _join(growing, stage, target, threads)
         if not joined:
-            growing.append(_Growing([stage], stage.axes, {stage.tensor}))
+            growing.append(_Growing([stage], stage.axes, {stage.tensor}, set(stage.reads())))
     outputs = set(kept)
+    readers: dict[Tensor, set[int]] = {}
+    for k, group in enumerate(growing):
+        for tensor in {t for s in group.stages for t in s.reads()}:
+            readers.setdefault(tensor, set()).add(k)
     groups: list[Group] = []
-    for group in growing:
-        outside = {t for other in growing if other is not group for s in other.stages for t in s.reads()}
-        local = frozenset(t for t in group.produces if t not in outside and t not in outputs)
+    for k, group in enumerate(growing):
+        local = frozenset(t for t in group.produces if readers.get(t, set()) <= {k} and t not in outputs)
         outer = group.outer if len(group.stages) > 1 else ()
         groups.append(Group(tuple(group.stages), outer, local if len(group.stages) > 1 else frozenset()))
     return groups
@@ -67,23 +71,28 @@ def _with_own_names(stage: Stage, number: int) -> Stage:
 
 
 def _join(growing: list[_Growing], stage: Stage, target: Target, threads: int) -> bool:
-    """Add the stage to the last group that produces one of its operands, when that is legal and pays."""
+    """Add the stage to the latest group that produces one of its operands, where that is legal and pays.
+
+    The group then runs after every other producer, so no group in between may read what it makes.
+    """
     reads = stage.reads()
-    producers = [k for k, group in enumerate(growing) if group.produces & reads]
-    if not producers:
-        return False
-    group = growing[producers[-1]]
-    shared = _shared_axes(group, stage)
-    if not shared:
-        return False
-    renamed = rename_axes(stage, {own: outer for outer, own in shared.items()})
-    candidate = [_in_group(s, tuple(shared)) for s in (*group.stages, renamed)]
-    if not _pays(candidate, group, tuple(shared), target, threads):
-        return False
-    group.stages = candidate
-    group.outer = tuple(shared)
-    group.produces.add(stage.tensor)
-    return True
+    for place in reversed(range(len(growing))):
+        group = growing[place]
+        later = growing[place + 1 :]
+        if not group.produces & reads or any(group.produces & other.reads for other in later):
+            continue
+        shared = _shared_axes(group, stage)
+        if not shared:
+            continue
+        renamed = rename_axes(stage, {own: outer for outer, own in shared.items()})
+        candidate = [_in_group(s, tuple(shared)) for s in (*group.stages, renamed)]
+        if _pays(candidate, group, tuple(shared), target, threads):
+            group.stages, group.outer = candidate, tuple(shared)
+            group.produces.add(stage.tensor)
+            group.reads |= reads
+            growing.append(growing.pop(place))
+            return True
+    return False
 
 
 def _in_group(stage: Stage, outer: tuple[Axis, ...]) -> Stage:

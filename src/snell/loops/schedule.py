@@ -102,7 +102,7 @@ def _reduced_levels(stage: Stage, tile: Tile) -> tuple[list[Level], tuple[Axis, 
             serial.append(Level(axis, max(1, extent)))
             unrolled.append(Level(axis, 1, LoopKind.UNROLLED))
             budget //= max(1, extent)
-        elif budget >= _UNROLL and tile.vector not in stage.reduced:
+        elif budget >= _UNROLL and tile.vector not in stage.reduced and (extent is not None or tile.chains > 1):
             serial.append(Level(axis, _UNROLL))
             unrolled.append(Level(axis, 1, LoopKind.UNROLLED))
             budget = 1

@@ -57,10 +57,15 @@ def choose_tile(stage: Stage, target: Target) -> Tile:
     if not stage.partials:
         return _elementwise_tile(stage, lanes)
     best: tuple[float, Tile] | None = None
-    for tile in _candidates(stage, lanes, target):
-        cost = _cost(stage, tile)
-        if best is None or cost < best[0] - 1e-9:
-            best = (cost, tile)
+    for frame in _frames(stage, lanes):
+        for vectors in (1, 2, 3, 4):
+            for count in (1, 2, 3, 4, 5, 6, 8) if frame.unrolled is not None else (1,):
+                chains = frame.chains(vectors, count)
+                if frame.fits(vectors, count, chains, target):
+                    cost = frame.cost(vectors, count, chains)
+                    if best is None or cost < best[0] - 1e-9:
+                        tile = Tile(frame.vector, lanes, vectors, frame.unrolled, count, chains, frame.packed)
+                        best = (cost, tile)
     return best[1] if best is not None else Tile(None, 1, 1)
 
 
@@ -81,52 +86,102 @@ def _elementwise_tile(stage: Stage, lanes: int) -> Tile:
     return Tile(chosen, lanes, vectors)
 
 
-def _candidates(stage: Stage, lanes: int, target: Target) -> Iterator[Tile]:
+def _frames(stage: Stage, lanes: int) -> Iterator[_Frame]:
+    """Every choice of vector axis and unrolled axis, with what the inner loop then loads."""
     data = [axis for axis in stage.axes if stage.extent(axis) > 1]
+    store = Access(stage.tensor, stage.indices)
     for vector in [*reversed(data), *reversed(stage.reduced)]:
         for unrolled in [None, *(axis for axis in reversed(data) if axis is not vector)]:
             packed = _packed_operands(stage, vector, unrolled)
-            for vectors in (1, 2, 3, 4):
-                for count in (1, 2, 3, 4, 5, 6, 8) if unrolled is not None else (1,):
-                    tile = Tile(vector, lanes, vectors, unrolled, count, _chains(stage, vector, vectors, count), packed)
-                    if _fits(stage, tile, target):
-                        yield tile
-    if not data and not stage.reduced:
-        yield Tile(None, 1, 1)
-
-
-def _chains(stage: Stage, vector: Axis, vectors: int, count: int) -> int:
-    """Independent partial sums a tile of few accumulators needs to hide the latency of an addition."""
-    if vector in stage.reduced:
-        return vectors
-    accumulators = vectors * count * len(stage.partials)
-    longest = max((stage.extent(axis) for axis in stage.reduced), default=1)
-    return int(max(1, min(4, 8 // max(1, accumulators), longest)))
+            yield _Frame(stage, vector, unrolled, lanes, packed, tuple(_operands(stage, packed, vector, lanes)), store)
 
 
 @dataclass(frozen=True, slots=True)
 class _Operand:
-    """What the inner loop loads: a packed subterm, or a load read in place."""
+    """What the inner loop loads, a packed subterm or a load in place, and how it moves with the tile."""
 
     free: frozenset[Axis]
-    access: Access | None
-
-    def cost(self, vector: Axis, lanes: int) -> float:
-        """Load instructions for one register of it."""
-        if self.access is None or self.access.is_vector(vector):
-            return 1.0
-        return _GATHER * lanes
+    loads: float
 
 
-def _operands(stage: Stage, packed: tuple[Term, ...]) -> list[_Operand]:
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """The axes of a tile; the counts along them are judged by `cost`."""
+
+    stage: Stage
+    vector: Axis
+    unrolled: Axis | None
+    lanes: int
+    packed: tuple[Term, ...]
+    operands: tuple[_Operand, ...]
+    store: Access
+
+    @property
+    def reduces_lanes(self) -> bool:
+        return self.vector in self.stage.reduced
+
+    def chains(self, vectors: int, count: int) -> int:
+        """Independent partial sums that a tile of few accumulators needs to hide the latency of an addition."""
+        if self.reduces_lanes:
+            return vectors
+        accumulators = vectors * count * len(self.stage.partials)
+        longest = max((self.stage.extent(axis) for axis in self.stage.reduced), default=1)
+        return int(max(1, min(4, 8 // max(1, accumulators), longest)))
+
+    def fits(self, vectors: int, count: int, chains: int, target: Target) -> bool:
+        """The tile is no larger than the nest, and its accumulators and shared operands fit the registers."""
+        if self.unrolled is not None and count > max(1.0, self.stage.extent(self.unrolled)):
+            return False
+        if vectors > 1 and self.lanes * (vectors - 1) >= self.stage.extent(self.vector):
+            return False
+        accumulators = vectors * count * (1 if self.reduces_lanes else chains) * len(self.stage.partials)
+        shared = any(self.vector in o.free and self.unrolled not in o.free for o in self.operands)
+        return accumulators + (vectors if shared else 0) + 1 <= target.vector_registers
+
+    def cost(self, vectors: int, count: int, chains: int) -> float:
+        """Cycles per element of the iteration space."""
+        sums = len(self.stage.partials)
+        work = vectors * count
+        loads = 0.0
+        for operand in self.operands:
+            along = vectors if self.vector in operand.free else 1
+            across = count if self.unrolled is not None and self.unrolled in operand.free else 1
+            loads += along * across * operand.loads
+        accumulators = work * (1 if self.reduces_lanes else chains) * sums
+        steps = _LATENCY * work * sums / accumulators
+        cycles = max(work * sums / 2.0, loads / _LOADS_PER_CYCLE, steps) + 0.15 * loads
+        cycles += self._edge_cost(vectors, count)
+        return cycles / (work * self.lanes * self._use(count))
+
+    def _edge_cost(self, vectors: int, count: int) -> float:
+        """Horizontal sums and scattered stores, spread over the length of the reduction."""
+        length = math.prod(self.stage.extent(axis) for axis in self.stage.reduced)
+        if self.reduces_lanes:
+            steps = max(1.0, length / (self.lanes * vectors))
+            return _HORIZONTAL * count * len(self.stage.partials) / steps
+        work = vectors * count
+        scattered = 0.0 if self.store.stride(self.vector) in (0.0, 1.0) else self.lanes * work
+        return (work + scattered) / max(1.0, length)
+
+    def _use(self, count: int) -> float:
+        """Share of lanes (and unrolled rows) that hold real elements."""
+        extent = self.stage.extent(self.vector)
+        used = extent / (math.ceil(extent / self.lanes) * self.lanes)
+        if self.unrolled is not None:
+            rows = self.stage.extent(self.unrolled)
+            used *= rows / (math.ceil(rows / count) * count) * 0.5 + 0.5
+        return max(used, 1e-3)
+
+
+def _operands(stage: Stage, packed: tuple[Term, ...], vector: Axis, lanes: int) -> list[_Operand]:
     found: dict[Term, _Operand] = {}
     stack = [partial.body for partial in stage.partials]
     while stack:
         item = stack.pop()
         if item in packed:
-            found[item] = _Operand(item.free, None)
+            found[item] = _Operand(item.free, 1.0)
         elif isinstance(item.op, Load):
-            found[item] = _Operand(item.free, access_of(item))
+            found[item] = _Operand(item.free, 1.0 if access_of(item).is_vector(vector) else _GATHER * lanes)
         stack.extend(() if item in packed else children(item))
     return list(found.values())
 
@@ -158,53 +213,3 @@ def _worth_packing(stage: Stage, item: Term, vector: Axis) -> bool:
         return True
     jump = max((abs(a.stride(axis) or 0.0) for a in loads for axis in stage.reduced), default=0.0)
     return jump * item.dtype.itemsize >= _LONG_JUMP and own * item.dtype.itemsize >= _LARGE and whole / own >= _LONG_REUSE
-
-
-def _fits(stage: Stage, tile: Tile, target: Target) -> bool:
-    assert tile.vector is not None
-    if tile.unrolled is not None and tile.count > max(1.0, stage.extent(tile.unrolled)):
-        return False
-    if tile.vectors > 1 and tile.lanes * (tile.vectors - 1) >= stage.extent(tile.vector):
-        return False
-    chains = 1 if tile.vector in stage.reduced else tile.chains
-    accumulators = tile.vectors * tile.count * chains * len(stage.partials)
-    shared = any(tile.vector in o.free and tile.unrolled not in o.free for o in _operands(stage, tile.packed))
-    return accumulators + (tile.vectors if shared else 0) + 1 <= target.vector_registers
-
-
-def _cost(stage: Stage, tile: Tile) -> float:
-    """Cycles per element of the iteration space."""
-    assert tile.vector is not None
-    work = tile.vectors * tile.count
-    loads = 0.0
-    for operand in _operands(stage, tile.packed):
-        along = tile.vectors if tile.vector in operand.free else 1
-        across = tile.count if tile.unrolled is not None and tile.unrolled in operand.free else 1
-        loads += along * across * operand.cost(tile.vector, tile.lanes)
-    accumulators = work * (tile.chains if tile.vector not in stage.reduced else 1) * len(stage.partials)
-    steps = _LATENCY * work * len(stage.partials) / accumulators
-    cycles = max(work * len(stage.partials) / 2.0, loads / _LOADS_PER_CYCLE, steps) + 0.15 * loads
-    cycles += _edge_cost(stage, tile, work)
-    return cycles / (work * tile.lanes * _lane_use(stage, tile))
-
-
-def _edge_cost(stage: Stage, tile: Tile, work: int) -> float:
-    """Horizontal sums and scattered stores, spread over the length of the reduction."""
-    length = math.prod(stage.extent(axis) for axis in stage.reduced)
-    store = Access(stage.tensor, stage.indices)
-    if tile.vector in stage.reduced:
-        steps = max(1.0, length / (tile.lanes * tile.vectors))
-        return _HORIZONTAL * tile.count * len(stage.partials) / steps
-    scattered = 0.0 if store.stride(tile.vector) in (0.0, 1.0) else tile.lanes * work
-    return (work + scattered) / max(1.0, length)
-
-
-def _lane_use(stage: Stage, tile: Tile) -> float:
-    """Share of lanes (and unrolled rows) that hold real elements."""
-    assert tile.vector is not None
-    extent = stage.extent(tile.vector)
-    used = extent / (math.ceil(extent / tile.lanes) * tile.lanes)
-    if tile.unrolled is not None:
-        rows = stage.extent(tile.unrolled)
-        used *= rows / (math.ceil(rows / tile.count) * tile.count) * 0.5 + 0.5
-    return max(used, 1e-3)

@@ -13,8 +13,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from snell.dtypes import bool_
 from snell.graph.node import Graph, Node, Operand
-from snell.graph.primitives import Binary, Constant, Contiguous, Input, Iota, Mul, Random, Reduce, ScalarFunction, Source, Unary
+from snell.graph.primitives import Binary, Constant, Contiguous, Input, Iota, Mul, Random, Reduce, ScalarFunction, Source, SumReduce, Unary
+from snell.rewrite.selection import selects_one
 from snell.symbolic import Axis, Expr, View, as_expr
 
 __all__ = ["cut_nodes", "typical_size"]
@@ -22,6 +24,8 @@ __all__ = ["cut_nodes", "typical_size"]
 _EXPENSIVE = 4.0
 _POSITIONAL = 0.1  # comparisons of positions become loop bounds, masks or nothing at all
 _MANY = 2.0
+_CLUSTER = 64
+_LOAD = 1.0  # a sum that selects one position becomes an indexed load
 
 
 def typical_size(expression: object) -> float:
@@ -42,9 +46,10 @@ def _volume(shape: Sequence[object]) -> float:
 class _State:
     """What is known of each node while walking: stored, holding a pending reduction, cost, made of frozen inputs only."""
 
-    readers: dict[Node, int]
+    readers: dict[Node, tuple[Node, ...]]
     stored: dict[Node, None] = field(default_factory=dict)
-    pending: set[Node] = field(default_factory=set)
+    pending: dict[Node, Node] = field(default_factory=dict)
+    converging: set[Node] = field(default_factory=set)
     cost: dict[Node, float] = field(default_factory=dict)
     frozen: set[Node] = field(default_factory=set)
     positional: set[Node] = field(default_factory=set)
@@ -56,12 +61,12 @@ class _State:
 def cut_nodes(graph: Graph) -> tuple[Node, ...]:
     """The nodes to store, producers first: every output, and every inner node whose inlining would repeat work."""
     nodes = graph.nodes()
-    readers: dict[Node, int] = dict.fromkeys(nodes, 0)
+    readers: dict[Node, dict[Node, None]] = {node: {} for node in nodes}
     for node in nodes:
-        for operand in dict.fromkeys(node.operands):
-            readers[operand.node] += 1
+        for operand in node.operands:
+            readers[operand.node][node] = None
     outputs = {operand.node for operand in graph.roots()}
-    state = _State(readers)
+    state = _State({node: tuple(found) for node, found in readers.items()})
     for node in nodes:
         _visit(state, node)
         if node in outputs:
@@ -72,7 +77,7 @@ def cut_nodes(graph: Graph) -> tuple[Node, ...]:
 
 def _store(state: _State, node: Node) -> None:
     state.stored[node] = None
-    state.pending.discard(node)
+    state.pending.pop(node, None)
     state.cost[node] = 0.0
 
 
@@ -101,16 +106,16 @@ def _cut_operands(state: _State, node: Node, wanted: object) -> None:
 
 
 def _visit_elementwise(state: _State, node: Node) -> None:
-    holders = [o for o in node.operands if o.node in state.pending]
-    for k, operand in enumerate(holders):
-        absorbed = k == len(holders) - 1 and state.readers[operand.node] == 1 and _is_bijective(operand)
-        if not absorbed:
+    held = list(dict.fromkeys(state.pending[o.node] for o in node.operands if o.node in state.pending))
+    for operand in node.operands:
+        if operand.node in state.pending and not _is_absorbed(state, operand, held[-1]):
             _store(state, operand.node)
     for operand in node.operands:
         if state.is_inline(operand.node) and operand.node not in state.pending and _repeats(state, operand):
             _store(state, operand.node)
-    if any(o.node in state.pending for o in node.operands):
-        state.pending.add(node)
+    kept = [state.pending[o.node] for o in node.operands if o.node in state.pending]
+    if kept:
+        _hold(state, node, kept[0])
     varying = [o.node for o in node.operands if not isinstance(o.node.op, Constant)]
     if varying and all(n in state.frozen for n in varying):
         state.frozen.add(node)
@@ -121,24 +126,65 @@ def _visit_elementwise(state: _State, node: Node) -> None:
     state.cost[node] = own + sum(state.cost[o.node] for o in dict.fromkeys(node.operands))
 
 
+def _hold(state: _State, node: Node, reduction: Node) -> None:
+    """The node's value contains a reduction that is not stored."""
+    state.pending[node] = reduction
+    if len(state.readers[node]) > 1 and node not in state.converging:
+        state.converging |= _cluster(state, node)
+
+
+def _is_absorbed(state: _State, operand: Operand, reduction: Node) -> bool:
+    """Whether a pending value becomes part of its reader's epilogue: the one reduction kept there, evaluated once."""
+    node = operand.node
+    single = len(state.readers[node]) == 1 or node in state.converging
+    return state.pending[node] is reduction and single and _is_bijective(operand)
+
+
+def _cluster(state: _State, root: Node) -> set[Node]:
+    """Nodes between a value with several readers and the element-wise node in which all of them meet; empty if none do.
+
+    `gelu(x) = x·(1 + erf(x/√2))/2` reads its argument twice and meets again in the product.
+    """
+    inside: dict[Node, None] = {root: None}
+    while len(inside) < _CLUSTER:
+        open_nodes = [n for n in inside if any(r not in inside for r in state.readers[n])]
+        if len(inside) > 1 and len(open_nodes) <= 1:
+            return set(inside) - set(open_nodes)
+        grown = [r for n in open_nodes for r in state.readers[n] if r not in inside and _joins(r, inside)]
+        if not grown:
+            return set()
+        inside.update(dict.fromkeys(grown))
+    return set()
+
+
+def _joins(reader: Node, inside: dict[Node, None]) -> bool:
+    """An element-wise node that sees the nodes inside as they are, once each."""
+    if not isinstance(reader.op, Unary | Binary | Contiguous | ScalarFunction):
+        return False
+    return all(o.view.is_identity for o in reader.operands if o.node in inside)
+
+
 def _repeats(state: _State, operand: Operand) -> bool:
     """An expensive element-wise value read by several consumers, or at many more points than it has."""
     node = operand.node
     if node in state.frozen or state.cost[node] < _EXPENSIVE:
         return False
-    return state.readers[node] > 1 or _volume(operand.shape) >= _MANY * _volume(node.shape)
+    return len(state.readers[node]) > 1 or _volume(operand.shape) >= _MANY * _volume(node.shape)
 
 
 def _visit_reduction(state: _State, node: Node) -> None:
     (operand,) = node.operands
-    if operand.node in state.pending:
-        _store(state, operand.node)
     assert isinstance(node.op, Reduce)
     bound = frozenset(a for k in node.op.axes for a in as_expr(Axis(f"i{k}", operand.shape[k])).axes())
+    if isinstance(node.op, SumReduce) and selects_one(operand, bound):
+        state.cost[node] = _LOAD
+        return
+    if operand.node in state.pending:
+        _store(state, operand.node)
     for candidate in _product_operands(state, operand):
         if _core_cost(state, candidate, bound) > 0 and _volume(candidate.shape) >= _MANY * _volume(candidate.node.shape):
             _store(state, candidate.node)
-    state.pending.add(node)
+    _hold(state, node, node)
     state.cost[node] = _EXPENSIVE
     if operand.node in state.frozen:
         state.frozen.add(node)
@@ -178,7 +224,7 @@ def _own_cost(node: Node) -> float:
         case Contiguous():
             return 0.5 if node.operands[0].dtype != node.dtype else 0.0
         case Binary():
-            return 1.0
+            return 0.25 if node.dtype == bool_ else 1.0
         case _:
             return 0.0
 
