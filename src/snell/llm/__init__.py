@@ -1,0 +1,1 @@
+"""Language models: families, tokenizer, chat templates, sampling and generation."""

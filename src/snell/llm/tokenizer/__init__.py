@@ -1,0 +1,5 @@
+"""Tokenizers rebuilt from GGUF metadata or read from a ``tokenizer.json``."""
+
+from snell.llm.tokenizer.tokenizer import Tokenizer
+
+__all__ = ["Tokenizer"]

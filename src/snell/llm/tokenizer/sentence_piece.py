@@ -1,0 +1,113 @@
+"""SentencePiece's byte-pair encoding by scores, as llama.cpp does it for the tokenizer model ``llama``.
+
+A text is cut into characters; of all neighbours whose joint text is a token, those with the best score (the leftmost
+among equals) are joined, until none is left; what then is no token is spelled as byte tokens. Spaces are written "▁".
+Source: ``llm_tokenizer_spm_session`` of llama.cpp and https://github.com/google/sentencepiece (``bpe_model.cc``).
+"""
+
+import heapq
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+
+from snell.errors import FileFormatError
+from snell.llm.tokenizer.token_kind import TokenKind
+from snell.llm.tokenizer.token_matcher import TokenMatcher
+from snell.llm.tokenizer.vocabulary import Vocabulary
+
+__all__ = ["SentencePieceBackend"]
+
+_SPACE = "▁"
+_BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
+_SPACE_INSIDE = re.compile(f"[^{_SPACE}\0]{_SPACE}")
+_WORD = re.compile(f"{_SPACE}*[^{_SPACE}]+|{_SPACE}+")
+_CACHED_WORDS = 1 << 14
+
+
+class SentencePieceBackend:
+    """A ``Backend``; with ``add_space_prefix`` a text begins as if a space stood before it."""
+
+    def __init__(self, vocabulary: Vocabulary, add_space_prefix: bool) -> None:
+        self._vocabulary = vocabulary
+        self._add_space_prefix = add_space_prefix
+        self._user_defined = TokenMatcher(vocabulary.of_kind(TokenKind.USER_DEFINED))
+        bytes_ = vocabulary.of_kind(TokenKind.BYTE)
+        self._byte_ids = {int(text[3:5], 16): id_ for text, id_ in bytes_.items() if _BYTE_TOKEN.fullmatch(text)}
+        unknown = next(iter(vocabulary.of_kind(TokenKind.UNKNOWN).values()), None)
+        if unknown is None and len(self._byte_ids) < 256:
+            raise FileFormatError("the vocabulary has neither an unknown token nor a token for every byte")
+        self._unknown = unknown
+        # Tokens that text must not become are no result of a merge.
+        excluded = {**bytes_, **vocabulary.of_kind(TokenKind.CONTROL, TokenKind.UNKNOWN)}
+        self._ids = {text: id_ for text, id_ in vocabulary.ids.items() if text not in excluded}
+        self._scores: list[float] = vocabulary.scores.tolist()
+        # Where no token has a space behind another character, no merge crosses the start of a word, so that words can
+        # be merged on their own and remembered.
+        self._by_word = _SPACE_INSIDE.search("\0".join(self._ids)) is None
+        self._merged = lru_cache(_CACHED_WORDS)(self._merge)
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of ids."""
+        return len(self._vocabulary.texts)
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of a text."""
+        ids: list[int] = []
+        for piece in self._user_defined.split(text):
+            if isinstance(piece, int):
+                ids.append(piece)
+                continue
+            escaped = (_SPACE if self._add_space_prefix else "") + piece.replace(" ", _SPACE)
+            for word in _WORD.findall(escaped) if self._by_word else [escaped]:
+                ids.extend(self._merged(word))
+        return ids
+
+    def token_bytes(self, token_id: int) -> bytes:
+        """The bytes that the token adds to a text."""
+        text, kind = self._vocabulary.texts[token_id], self._vocabulary.kinds[token_id]
+        if kind == TokenKind.BYTE and (spelled := _BYTE_TOKEN.fullmatch(text)):
+            return bytes([int(spelled[1], 16)])
+        if kind in (TokenKind.CONTROL, TokenKind.UNKNOWN, TokenKind.USER_DEFINED):
+            return text.encode()
+        return text.replace(_SPACE, " ").encode()
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of the ids, without the space that encoding put before it."""
+        text = b"".join(map(self.token_bytes, ids)).decode("utf-8", errors="replace")
+        return text.removeprefix(" ") if self._add_space_prefix else text
+
+    def _merge(self, word: str) -> tuple[int, ...]:
+        pieces: list[str] = list(word)
+        before, after = list(range(-1, len(pieces) - 1)), [*range(1, len(pieces)), -1]
+        queue: list[tuple[float, int, int, str]] = []
+
+        def offer(left: int, right: int) -> None:
+            if left >= 0 and right >= 0:
+                joint = pieces[left] + pieces[right]
+                id_ = self._ids.get(joint)
+                if id_ is not None:
+                    heapq.heappush(queue, (-self._scores[id_], left, right, joint))
+
+        for left in range(len(pieces) - 1):
+            offer(left, left + 1)
+        while queue:
+            _, left, right, joint = heapq.heappop(queue)
+            # One of the two has been joined with another piece since.
+            if not pieces[left] or not pieces[right] or pieces[left] + pieces[right] != joint:
+                continue
+            pieces[left], pieces[right] = joint, ""
+            after[left] = after[right]
+            if after[right] >= 0:
+                before[after[right]] = left
+            offer(before[left], left)
+            offer(left, after[left])
+        return tuple(id_ for piece in pieces if piece for id_ in self._spelled(piece))
+
+    def _spelled(self, piece: str) -> list[int]:
+        if piece in self._ids:
+            return [self._ids[piece]]
+        content = piece.encode(errors="replace")
+        if self._unknown is not None and not all(byte in self._byte_ids for byte in content):
+            return [self._unknown]
+        return [self._byte_ids[byte] for byte in content]

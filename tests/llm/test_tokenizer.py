@@ -1,0 +1,203 @@
+"""Tokenizers: the ids that llama.cpp and Hugging Face give, and text that stays text."""
+
+import time
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.models import gemma_path, llama_cpp_models, minilm_path, smollm2_path
+from transformers import AutoTokenizer
+
+from snell.errors import FileFormatError, ModelNotFoundError, OutOfRangeError, UnsupportedError
+from snell.importers.gguf import read_gguf
+from snell.llm.tokenizer import Tokenizer
+from snell.llm.tokenizer.token_matcher import TokenMatcher
+
+CHARACTERS = st.characters(exclude_categories=["Cs"], exclude_characters="▁")
+VOCABULARIES = [
+    "bert-bge", "command-r", "deepseek-coder", "deepseek-llm", "falcon", "gpt-2", "llama-bpe", "llama-spm", "mpt",
+    "phi-3", "qwen2", "qwen35", "refact", "starcoder",
+]  # fmt: skip
+
+
+@cache
+def smollm2() -> Tokenizer:
+    return Tokenizer.from_gguf(read_gguf(smollm2_path()).metadata)
+
+
+@cache
+def gemma() -> Tokenizer:
+    return Tokenizer.from_gguf(read_gguf(gemma_path()).metadata)
+
+
+@cache
+def minilm() -> Tokenizer:
+    return Tokenizer.from_file(minilm_path())
+
+
+@cache
+def llama_cpp(name: str) -> Tokenizer:
+    return Tokenizer.from_gguf(read_gguf(llama_cpp_models() / f"ggml-vocab-{name}.gguf").metadata)
+
+
+@pytest.mark.parametrize("name", VOCABULARIES)
+def test_every_text_of_llama_cpp_gets_the_ids_of_llama_cpp(name: str) -> None:
+    folder = llama_cpp_models()
+    texts = (folder / f"ggml-vocab-{name}.gguf.inp").read_bytes().decode().split("\n__ggml_vocab_test__\n")
+    answers = (folder / f"ggml-vocab-{name}.gguf.out").read_text().splitlines()
+    assert len(answers) >= 40
+    for text, answer in zip(texts, answers, strict=False):
+        assert llama_cpp(name).encode(text, add_special=False) == [int(word) for word in answer.split()], repr(text)
+
+
+def test_smollm2_encodes_the_known_sentence() -> None:
+    assert smollm2().encode("The capital of France is") == [504, 3575, 282, 4649, 314]
+
+
+def test_gemma_encodes_the_known_sentence() -> None:
+    assert gemma().encode("The capital of France is") == [2, 818, 5279, 529, 7001, 563]
+
+
+def test_minilm_encodes_the_known_sentence() -> None:
+    assert minilm().encode("A man is eating food.") == [101, 1037, 2158, 2003, 5983, 2833, 1012, 102]
+
+
+@given(st.text(max_size=40))
+def test_minilm_gives_the_ids_of_transformers(text: str) -> None:
+    assert minilm().encode(text) == _transformers_minilm()(text)["input_ids"]
+
+
+@cache
+def _transformers_minilm():  # type: ignore[no-untyped-def]
+    return AutoTokenizer.from_pretrained(minilm_path())
+
+
+@pytest.mark.parametrize("tokenizer", [gemma, lambda: llama_cpp("llama-bpe"), lambda: llama_cpp("llama-spm")])
+@settings(deadline=None)
+@given(text=st.text(alphabet=CHARACTERS, max_size=60))
+def test_any_text_is_read_back(tokenizer, text: str) -> None:  # type: ignore[no-untyped-def]
+    assert tokenizer().decode(tokenizer().encode(text)) == text
+
+
+@pytest.mark.parametrize(
+    "tokenizer", [smollm2, gemma, minilm, lambda: llama_cpp("llama-spm"), lambda: llama_cpp("llama-bpe")]
+)
+def test_no_name_of_a_control_token_in_a_text_becomes_that_token(tokenizer) -> None:  # type: ignore[no-untyped-def]
+    control = tokenizer().control_tokens
+    assert control
+    for name in list(control)[:300]:
+        ids = tokenizer().encode(f"a {name}b{name}", add_special=False)
+        assert not {id_ for id_ in ids if tokenizer().is_control(id_)} - _unknown(tokenizer()), name
+
+
+def _unknown(tokenizer: Tokenizer) -> set[int]:
+    return {id_ for name, id_ in tokenizer.control_tokens.items() if "unk" in name.lower()}
+
+
+def test_with_parse_special_the_name_of_a_control_token_is_that_token() -> None:
+    ids = smollm2().encode("<|im_start|>user<|im_end|>", parse_special=True)
+    assert (ids[0], ids[-1]) == (1, 2)
+    assert smollm2().decode(ids) == "user"
+    assert smollm2().decode(ids, skip_special=False) == "<|im_start|>user<|im_end|>"
+
+
+@pytest.mark.parametrize("text", ["<bos>hello", "hello"])
+def test_a_text_begins_with_exactly_one_bos(text: str) -> None:
+    ids = gemma().encode(text, parse_special=True)
+    assert ids[0] == gemma().bos_id
+    assert ids.count(2) == 1
+
+
+def test_a_byte_that_the_vocabulary_lacks_is_dropped_as_in_llama_cpp() -> None:
+    assert smollm2().decode(smollm2().encode("a\x06b")) == "ab"
+
+
+def test_without_add_special_no_bos_is_added() -> None:
+    assert 2 not in gemma().encode("hello", add_special=False)
+
+
+def test_every_token_that_ends_a_turn_is_an_eos() -> None:
+    assert smollm2().eos_ids == {0, 2}
+    assert gemma().eos_ids == {1, 106}
+
+
+def test_a_html_tag_that_looks_like_an_eos_is_none() -> None:
+    (id_,) = gemma().encode("</s>", add_special=False)
+    assert id_ not in gemma().eos_ids
+
+
+@pytest.mark.parametrize("tokenizer", [smollm2, gemma, minilm])
+def test_the_bytes_of_the_tokens_are_the_text(tokenizer) -> None:  # type: ignore[no-untyped-def]
+    text = "an emoji 🌍 and a tab"
+    joined = b"".join(map(tokenizer().token_bytes, tokenizer().encode(text, add_special=False)))
+    if tokenizer is minilm:
+        assert joined.decode() == " an emoji[UNK] and a tab"
+    else:
+        assert joined.decode() == text
+
+
+@pytest.mark.parametrize("token_id", [-1, 49152])
+def test_an_id_outside_of_the_vocabulary_is_an_error(token_id: int) -> None:
+    with pytest.raises(OutOfRangeError, match="49151"):
+        smollm2().token_bytes(token_id)
+    with pytest.raises(OutOfRangeError, match="49151"):
+        smollm2().decode([token_id])
+
+
+def test_an_unknown_model_or_pre_tokenizer_is_named_with_those_supported() -> None:
+    metadata = dict(read_gguf(smollm2_path()).metadata)
+    with pytest.raises(UnsupportedError, match=r"'rwkv'.*gpt2"):
+        Tokenizer.from_gguf({**metadata, "tokenizer.ggml.model": "rwkv"})
+    with pytest.raises(UnsupportedError, match=r"'unheard-of'.*smollm"):
+        Tokenizer.from_gguf({**metadata, "tokenizer.ggml.pre": "unheard-of"})
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("tokenizer.ggml.tokens", None),
+        ("tokenizer.ggml.merges", 3),
+        ("tokenizer.ggml.token_type", np.zeros(3, np.int32)),
+        ("tokenizer.ggml.bos_token_id", 10**6),
+        ("tokenizer.ggml.add_bos_token", 1),
+    ],
+)
+def test_an_ill_formed_key_is_named(key: str, value: object) -> None:
+    metadata = {**read_gguf(smollm2_path()).metadata, key: value}
+    with pytest.raises(FileFormatError, match=key):
+        Tokenizer.from_gguf(metadata)  # type: ignore[arg-type]
+
+
+def test_a_folder_without_a_tokenizer_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ModelNotFoundError, match=r"tokenizer\.json"):
+        Tokenizer.from_file(tmp_path)
+    (tmp_path / "tokenizer.json").write_text("{}")
+    with pytest.raises(FileFormatError, match=r"tokenizer\.json"):
+        Tokenizer.from_file(tmp_path)
+
+
+@given(st.lists(st.sampled_from(["<a>", "<ab>", "<", "a>", "x", "\n"])))
+def test_the_pieces_of_a_match_joined_are_the_text(parts: list[str]) -> None:
+    names = {"<a>": 0, "<ab>": 1, "\n": 2, "\n\n": 3}
+    by_id = {id_: name for name, id_ in names.items()}
+    pieces = list(TokenMatcher(names).split("".join(parts)))
+    assert "".join(by_id[piece] if isinstance(piece, int) else piece for piece in pieces) == "".join(parts)
+    assert not any(name in piece for piece in pieces if isinstance(piece, str) for name in names)
+
+
+def test_the_longest_of_the_tokens_that_begin_at_one_place_is_taken() -> None:
+    assert list(TokenMatcher({"\n": 2, "\n\n": 3}).split("\n\n\n")) == [3, 2]
+
+
+def test_loading_the_tokenizer_of_smollm2_is_quick() -> None:
+    # About 110 ms on one core of a Xeon; the bound leaves room for a busy machine.
+    metadata = read_gguf(smollm2_path()).metadata
+    times = []
+    for _ in range(3):
+        start = time.perf_counter()
+        Tokenizer.from_gguf(metadata)
+        times.append(time.perf_counter() - start)
+    assert min(times) < 0.5
