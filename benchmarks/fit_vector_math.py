@@ -130,7 +130,7 @@ def _root(function: Function) -> Function:
 
 LN2 = mp.log(2)
 TINY = mp.mpf(2) ** -60
-QUARTER = (mp.pi / 4 * mp.mpf("1.0001")) ** 2
+QUARTER = (mp.pi / 4 * mp.mpf("1.01")) ** 2
 
 
 def _exp_tail(r: Any) -> Any:
@@ -172,7 +172,7 @@ FITS = (
     _odd("TANH", mp.tanh, "0.625", 4, 14),
     _odd("SINH", mp.sinh, "1.0", 3, 8),
     _odd("ASIN", mp.asin, "0.5", 4, 14),
-    _odd("ATAN", mp.atan, mp.tan(mp.pi / 8) * mp.mpf("1.0001"), 3, 12),
+    _odd("ATAN", mp.atan, mp.tan(mp.pi / 8) * mp.mpf("1.0001"), 4, 12),
     Fit("ERF", _root(lambda x: mp.erf(x) / x - 1), TINY, mp.mpf(1), _root(lambda x: x / mp.erf(x)), 6, 14),
     Fit("ERFC", _scaled_erfc, ERFC_LOW, ERFC_HIGH, lambda t: 1 / _scaled_erfc(t), None, 22),
     Fit("ERF_HIGH", lambda t: mp.erf(t + mp.mpf("2.5")), mp.mpf("-1.5"), mp.mpf("1.43"), lambda t: 1, 14, None),

@@ -20,17 +20,17 @@ _HALF_PI: Final = {
 
 def asin(a: Arithmetic, x: Value) -> Value:
     """Arc sine; NaN outside [-1, 1]."""
-    near, is_large = _asin_core(a, x)
-    large = _minus(a, 1.0, a.add(near, near))
-    return a.with_sign_of(a.select(is_large, large, near), x)
+    root, tail, is_large = _asin_core(a, x)
+    return a.with_sign_of(a.select(is_large, _minus(a, 1.0, 2.0, root, tail), a.add(root, tail)), x)
 
 
 def acos(a: Arithmetic, x: Value) -> Value:
     """Arc cosine; NaN outside [-1, 1]."""
-    near, is_large = _asin_core(a, x)
-    double = a.add(near, near)
-    large = a.select(a.is_negative(x), _minus(a, 2.0, double), double)
-    return a.select(is_large, large, _minus(a, 1.0, a.with_sign_of(near, x)))
+    root, tail, is_large = _asin_core(a, x)
+    double = a.mul(a.add(root, tail), 2.0)
+    large = a.select(a.is_negative(x), _minus(a, 2.0, 2.0, root, tail), double)
+    near = _minus(a, 1.0, 1.0, a.with_sign_of(root, x), a.with_sign_of(tail, x))
+    return a.select(is_large, large, near)
 
 
 def atan(a: Arithmetic, x: Value) -> Value:
@@ -48,16 +48,16 @@ def atan(a: Arithmetic, x: Value) -> Value:
     return a.with_sign_of(a.add(base, a.add(t, curved)), x)
 
 
-def _asin_core(a: Arithmetic, x: Value) -> tuple[Value, Value]:
-    """asin of |x| up to 0.5, else of √((1-|x|)/2), which is half the angle's complement; and which of the two."""
+def _asin_core(a: Arithmetic, x: Value) -> tuple[Value, Value, Value]:
+    """asin(root) = root + tail for root = |x| up to 0.5, else √((1-|x|)/2), half the complement's angle; and which."""
     magnitude = a.magnitude(x)
     is_large = a.less(0.5, magnitude)
     square = a.select(is_large, a.fma(magnitude, -0.5, 0.5), a.mul(x, x))
     root = a.select(is_large, a.sqrt(square), magnitude)
-    return a.fma(a.mul(a.polynomial(square, coefficients.ASIN), square), root, root), is_large
+    return root, a.mul(a.mul(a.polynomial(square, coefficients.ASIN), square), root), is_large
 
 
-def _minus(a: Arithmetic, quarters: float, angle: Value) -> Value:
-    """quarters·π/2 - angle, with π/2 to twice the precision."""
+def _minus(a: Arithmetic, quarters: float, factor: float, root: Value, tail: Value) -> Value:
+    """quarters·π/2 - factor·(root + tail), with π/2 to twice the precision and the large terms first."""
     high, low = _HALF_PI[a.dtype.name]
-    return a.sub(quarters * high, a.sub(angle, quarters * low))
+    return a.add(a.fma(root, -factor, quarters * high), a.fma(tail, -factor, quarters * low))

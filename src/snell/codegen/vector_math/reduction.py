@@ -26,12 +26,14 @@ class Quarters:
     rest: Value | None
 
 
-# (first |x| of the range, high, low): an integral x/2^E below 2^50 keeps the product's error under 2^-57 of a quarter.
+# (first |x| of the range, high, low): an integral x/2^E below 2^44 keeps the product's error under 2^-60 of a quarter,
+# and the product's last bit under 1/256, so that rounding it hardly widens |f|.
 _RANGES: Final = (
     (0.0, float.fromhex("0x1.45f306dc9c883p-1"), float.fromhex("-0x1.6b01ec5417056p-55")),
-    (2.0**50, float.fromhex("-0x1.1b1bbead603d9p-28"), float.fromhex("0x1.5f47d4d377037p-82")),
-    (2.0**77, float.fromhex("0x1.4a7f09d5f47d5p-54"), float.fromhex("-0x1.6447e493ad4cep-109")),
-    (2.0**104, float.fromhex("-0x1.505c1596447e5p-81"), float.fromhex("0x1.b14acc9e21c82p-135")),
+    (2.0**44, float.fromhex("0x1.b727220a94fe1p-23"), float.fromhex("0x1.d5f47d4d37703p-78")),
+    (2.0**65, float.fromhex("0x1.1054a7f09d5f4p-42"), float.fromhex("0x1.f534ddc0db629p-96")),
+    (2.0**86, float.fromhex("0x1.fc2757d1f534ep-64"), float.fromhex("-0x1.1f924eb53361ep-119")),
+    (2.0**107, float.fromhex("0x1.7d1f534ddc0dbp-84"), float.fromhex("0x1.8a5664f10e410p-138")),
 )
 _HALF_PI: Final = float.fromhex("0x1.921fb54442d18p+0")
 _HALF_PI_LOW: Final = float.fromhex("0x1.1a62633145c07p-54")
