@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from tests.codegen.kernels import Array, Runner, levels, nest, reduction
 
 from snell.dtypes import f32
 from snell.errors import SnellError
@@ -19,7 +20,6 @@ from snell.loops.interpret import interpret
 from snell.loops.ir import Block, Blocked, Buffer, Combine, Dense, Kernel, Layout, Phase, Store
 from snell.rewrite.term import Maximum, Tensor, Term, load, number, term
 from snell.symbolic import Axis, Dim, as_expr
-from tests.codegen.kernels import Array, Runner, levels, nest, reduction
 
 SIZES = (1, 2, 3, 5, 7, 8, 13, 16, 17, 31, 33, 47, 48, 49, 64)
 
@@ -62,7 +62,7 @@ def contraction(r: random.Random) -> Case:
     blocks = [f"k:{unroll * r.choice((4, 7))}"] if r.random() < 0.3 else []
     around = [f"j:{width}", f"i:{tile}"]
     r.shuffle(around)
-    inside = [f"k:1u", "i:1u", f"j:{lanes}v"]
+    inside = ["k:1u", "i:1u", f"j:{lanes}v"]
     r.shuffle(inside)
     order = " ".join([*outer, *around, *blocks, f"k:{unroll}", *inside])
     packed = jd is None and kd is None and r.random() < 0.5

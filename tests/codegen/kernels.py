@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 
 from snell.codegen import llvm
-from snell.codegen.assembler import Value
 from snell.codegen.emitter import EmittedKernel, emit_kernel
 from snell.codegen.host import host_target
-from snell.codegen.instructions import Instructions
 from snell.loops.ir import (
     Accumulator,
     Combine,
@@ -82,17 +80,13 @@ def reduction(
     return nest(chosen[:split], *body)
 
 
-def no_functions(name: str, assembler: Instructions, argument: Value, target: Target) -> Value:
-    raise AssertionError(f"no vector math in this test: {name}")
-
-
 class Runner:
     """A compiled kernel; calling it runs every phase on this thread, optionally in ticket ranges of `chunk`."""
 
-    def __init__(self, kernel: Kernel, target: Target | None = None, vector_math: Any = no_functions) -> None:
+    def __init__(self, kernel: Kernel, target: Target | None = None) -> None:
         chosen = target or host_target()
         self.kernel = kernel
-        self.emitted: EmittedKernel = emit_kernel(kernel, chosen, vector_math)
+        self.emitted: EmittedKernel = emit_kernel(kernel, chosen)
         image = llvm.compile_object(self.emitted.llvm_ir, chosen)
         self.library = llvm.load(image, self.emitted.functions)
         signature = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 2)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from snell.codegen.assembler import Value
 from snell.codegen.instructions import Instructions
-from snell.dtypes import DType, bf16, f16, f32, f64, i16, i32, u16, u32
+from snell.dtypes import DType, bf16, f16, f32, f64, i32, u16, u32
 
 __all__ = ["cast", "widened"]
 
@@ -91,7 +91,7 @@ def _round_to_odd(code: Instructions, value: Value) -> Value:
 
 
 def _from_bf16(code: Instructions, value: Value) -> Value:
-    bits = code.convert("zext", code.convert("bitcast", value, i16), i32)
+    bits = code.convert("zext", value, i32)
     return code.convert("bitcast", code.binary("shl", bits, code.constant(16, i32, value.lanes)), f32)
 
 
@@ -107,18 +107,18 @@ def _to_bf16(code: Instructions, value: Value) -> Value:
     quiet = code.binary("or", bits, constant(0x400000))
     chosen = code.select(code.compare("fcmp", "uno", value, value), quiet, up)
     top = code.convert("trunc", code.binary("lshr", chosen, constant(16)), u16)
-    return code.convert("bitcast", top, bf16)
+    return Value(top.text, bf16, lanes)
 
 
 def _from_f16(code: Instructions, value: Value) -> Value:
     if code.target.has_f16c:
-        return code.convert("fpext", value, f32)
+        return code.extend_half(value)
     lanes = value.lanes
 
     def constant(number: int) -> Value:
         return code.constant(number, u32, lanes)
 
-    bits = code.convert("zext", code.convert("bitcast", value, u16), u32)
+    bits = code.convert("zext", value, u32)
     sign = code.binary("shl", code.binary("and", bits, constant(0x8000)), constant(16))
     body = code.binary("shl", code.binary("and", bits, constant(0x7FFF)), constant(13))
     # Exponent and mantissa read as an f32, times 2**112, are the value; subnormals come out normal.
@@ -131,7 +131,7 @@ def _from_f16(code: Instructions, value: Value) -> Value:
 
 def _to_f16(code: Instructions, value: Value) -> Value:
     if code.target.has_f16c:
-        return code.convert("fptrunc", value, f16)
+        return code.truncate_half(value)
     lanes = value.lanes
 
     def constant(number: int) -> Value:
@@ -152,4 +152,4 @@ def _to_f16(code: Instructions, value: Value) -> Value:
     quiet = code.binary("or", mantissa, constant(0x7E00))
     large = code.select(code.compare("icmp", "ugt", size, constant(0x7F800000)), quiet, constant(0x7C00))
     chosen = code.select(code.compare("icmp", "uge", size, constant(0x477FF000)), large, finite)
-    return code.convert("bitcast", code.convert("trunc", code.binary("or", chosen, sign), u16), f16)
+    return Value(code.convert("trunc", code.binary("or", chosen, sign), u16).text, f16, lanes)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from snell.codegen.assembler import Value
 from snell.codegen.expressions import Expressions, VectorMath
 from snell.codegen.instructions import Instructions
 from snell.codegen.linear import Fact
@@ -17,7 +16,7 @@ from snell.codegen.memory import zeros_declaration
 from snell.codegen.nest import Nest
 from snell.codegen.position import Positions
 from snell.codegen.scope import Scopes
-from snell.errors import CompileError
+from snell.codegen.vector_math import emit_function
 from snell.loops.ir import Init, Kernel, Loop, Phase, Store, Tee, Update, statements
 from snell.rewrite.term import Load, walk
 from snell.symbolic import Axis, Expr, as_expr
@@ -31,7 +30,7 @@ _HELD_SHARE = 0.25
 
 @dataclass(frozen=True, slots=True)
 class EmittedKernel:
-    """LLVM IR of a kernel and what a caller needs: functions and their ticket counts by phase, scratch bytes a thread."""
+    """LLVM IR and what a caller needs: functions and ticket counts by phase, scratch bytes of a thread, buffer order."""
 
     name: str
     llvm_ir: str
@@ -41,12 +40,7 @@ class EmittedKernel:
     buffers: tuple[str, ...]
 
 
-def _no_vector_math(name: str, assembler: Instructions, argument: Value, target: Target) -> Value:
-    del assembler, argument
-    raise CompileError(f"no code for {name} on {target.name}; pass vector_math")
-
-
-def emit_kernel(kernel: Kernel, target: Target, vector_math: VectorMath = _no_vector_math) -> EmittedKernel:
+def emit_kernel(kernel: Kernel, target: Target, vector_math: VectorMath = emit_function) -> EmittedKernel:
     """Emit every phase of a verified kernel; CompileError names what the emitter cannot do."""
     declarations: set[str] = set()
     texts: list[str] = []

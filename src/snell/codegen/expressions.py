@@ -20,12 +20,36 @@ from snell.codegen.predicates import Condition, Predicates
 from snell.dtypes import DType, bool_, f32, f64, i32, i64
 from snell.errors import CompileError
 from snell.graph.primitives import (
-    Add, Exp2, LessThan, Log2, Mod, Mul, Op, Recip, ScalarFunction, Sin, Sqrt,
-)  # fmt: skip
+    Add,
+    Exp2,
+    LessThan,
+    Log2,
+    Mod,
+    Mul,
+    Op,
+    Recip,
+    ScalarFunction,
+    Sin,
+    Sqrt,
+)
 from snell.loops.ir import ReadAccumulator, Tee
 from snell.rewrite.term import (
-    And, Cast, Divide, Equal, FloorDivide, Index, Load, Maximum, Not, Number, Select, SelectElse, Subtract, Term, children,
-)  # fmt: skip
+    And,
+    Cast,
+    Divide,
+    Equal,
+    FloorDivide,
+    Index,
+    Load,
+    Maximum,
+    Not,
+    Number,
+    Select,
+    SelectElse,
+    Subtract,
+    Term,
+    children,
+)
 from snell.symbolic import Axis, Expr
 from snell.targets import Target
 
@@ -65,10 +89,22 @@ class Expressions:
 
     def _table(self) -> dict[type[Op], Callable[[Term], Value]]:
         table: dict[type[Op], Callable[[Term], Value]] = {
-            Number: self._number, Index: self._index, Load: self._load, Cast: self._cast, Add: self._add,
-            LessThan: self._less_than, And: self._and, Not: self._not, Select: self._select, SelectElse: self._select_else,
-            Sqrt: self._sqrt, Recip: self._recip, ScalarFunction: self._function, ReadAccumulator: self._read, Tee: self._tee,
-        }  # fmt: skip
+            Number: self._number,
+            Index: self._index,
+            Load: self._load,
+            Cast: self._cast,
+            Add: self._add,
+            LessThan: self._less_than,
+            And: self._and,
+            Not: self._not,
+            Select: self._select,
+            SelectElse: self._select_else,
+            Sqrt: self._sqrt,
+            Recip: self._recip,
+            ScalarFunction: self._function,
+            ReadAccumulator: self._read,
+            Tee: self._tee,
+        }
         table.update(dict.fromkeys(_BINARY, self._binary))
         table.update(dict.fromkeys(_FUNCTIONS, self._primitive_function))
         return table

@@ -8,7 +8,7 @@ from fractions import Fraction
 from snell.codegen.assembler import Value
 from snell.codegen.literals import literal, register_type, suffix, type_text
 from snell.codegen.scope import Scopes
-from snell.dtypes import DType, bool_, i64
+from snell.dtypes import DType, bool_, f16, f32, i64
 from snell.targets import Target
 
 __all__ = ["Instructions"]
@@ -60,6 +60,18 @@ class Instructions:
         return self.call(f"{name}.{suffix(first.dtype, first.lanes)}", first.dtype, first.lanes, arguments)
 
     # -- beyond the protocol
+
+    def extend_half(self, a: Value) -> Value:
+        """f16 → f32 by the processor's instruction."""
+        half = "half" if not a.lanes else f"<{a.lanes} x half>"
+        bits = self.scopes.emit(f"bitcast {type_text(a.dtype, a.lanes)} {a.text} to {half}", a.text)
+        return Value(self.scopes.emit(f"fpext {half} {bits} to {type_text(f32, a.lanes)}", bits), f32, a.lanes)
+
+    def truncate_half(self, a: Value) -> Value:
+        """f32 → f16 by the processor's instruction, to nearest even."""
+        half = "half" if not a.lanes else f"<{a.lanes} x half>"
+        value = self.scopes.emit(f"fptrunc {type_text(f32, a.lanes)} {a.text} to {half}", a.text)
+        return Value(self.scopes.emit(f"bitcast {half} {value} to {type_text(f16, a.lanes)}", value), f16, a.lanes)
 
     def call(self, name: str, dtype: DType, lanes: int, arguments: Sequence[Value]) -> Value:
         """A pure intrinsic by its full name, declared on first use."""

@@ -14,22 +14,16 @@ from snell.errors import CompileError
 
 __all__ = ["literal", "memory_type", "register_type", "rounded", "suffix", "type_text"]
 
+# Half-precision floats live in integer registers: LLVM would call a library where it splits vectors.
 _REGISTER = {
-    "bool": "i1",
-    "u1": "i8",
-    "u2": "i8",
-    "u4": "i8",
-    "f16": "half",
-    "bf16": "bfloat",
-    "f32": "float",
-    "f64": "double",
-}
+    "bool": "i1", "u1": "i8", "u2": "i8", "u4": "i8", "f16": "i16", "bf16": "i16", "f32": "float", "f64": "double",
+}  # fmt: skip
 # Precision in bits and least exponent of each float format.
 _FORMATS = {"f16": (11, -14), "bf16": (8, -126), "f32": (24, -126), "f64": (53, -1022)}
 
 
 def register_type(dtype: DType) -> str:
-    """Element type in registers: bool is i1, packed fields are i8."""
+    """Element type in registers: bool is i1, packed fields are i8, f16 and bf16 are their bits."""
     return _REGISTER.get(dtype.name) or f"i{dtype.bits}"
 
 
@@ -48,9 +42,8 @@ def type_text(dtype: DType, lanes: int) -> str:
 @lru_cache(maxsize=1024)
 def suffix(dtype: DType, lanes: int) -> str:
     """The type's spelling in the name of an overloaded intrinsic."""
-    element = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}.get(
-        register_type(dtype), register_type(dtype)
-    )
+    element = register_type(dtype)
+    element = {"float": "f32", "double": "f64"}.get(element, element)
     return f"v{lanes}{element}" if lanes else element
 
 
@@ -92,6 +85,5 @@ def _exponent(value: Fraction) -> int:
 
 def _float_text(value: float, dtype: DType) -> str:
     if dtype.bits == 16:
-        bits = int(np.array(value).astype(dtype.numpy).view(np.uint16))
-        return f"0x{'R' if dtype.name == 'bf16' else 'H'}{bits:04X}"
+        return str(int(np.array(value).astype(dtype.numpy).view(np.uint16)))
     return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"

@@ -108,13 +108,14 @@ class Memory:
             return self._read(buffer, f"load {kind}, ptr {pointer}, align {_alignment(buffer)}", dtype, lanes, pointer)
         name = f"llvm.masked.load.{suffix(dtype, lanes)}.p0"
         self.code.scopes.declarations.add(f"declare {kind} @{name}(ptr, <{lanes} x i1>, {kind})")
-        text = f"call {kind} @{name}(ptr align {_alignment(buffer)} {pointer}, <{lanes} x i1> {mask.text}, {kind} zeroinitializer)"
+        place = f"ptr align {_alignment(buffer)} {pointer}"
+        text = f"call {kind} @{name}({place}, <{lanes} x i1> {mask.text}, {kind} zeroinitializer)"
         return self._read(buffer, text, dtype, lanes, pointer, mask.text)
 
     def _strided_load(self, buffer: Buffer, dtype: DType, offset: Linear, condition: Condition) -> Value:
         """A constant distance between lanes: scalar loads, unless lanes are masked at run time."""
         mask = self._mask(True)
-        if isinstance(condition, Value) and condition.lanes or (mask is not None and mask.text.startswith("%")):
+        if (isinstance(condition, Value) and condition.lanes) or (mask is not None and mask.text.startswith("%")):
             return self._gather(buffer, dtype, offset, condition)
         lanes = self.positions.lanes
         count = _static_count(self.positions, lanes)

@@ -74,7 +74,7 @@ class Nest:
     # -- statements
 
     def block(self, body: tuple[Statement, ...]) -> None:
-        """Statements in order; a range that an initialised accumulator's unrolled levels need is resolved around all."""
+        """Statements in order; a range that an initialised accumulator needs known is resolved around all of them."""
         if any(isinstance(statement, Init) or _initialises(statement) for statement in body):
             for axis in dict.fromkeys(axis for statement in body for axis in _direct_axes(statement)):
                 if axis in self.positions.at and self._needs_resolving(axis, _first_kinds(body, axis)):

@@ -18,7 +18,7 @@ __all__ = ["Condition", "Predicates"]
 # Known, or an i1 value (scalar or lanes).
 Condition = bool | Value
 
-# Lane comparisons are made in 32 bits; limits beyond this are clamped, which changes no comparison with a lane's offset.
+# Lane comparisons are made in 32 bits; limits are clamped to this, which changes no comparison with a lane's offset.
 _NARROW = 1 << 30
 
 
