@@ -1,0 +1,256 @@
+"""A program that can run: loaded code, frozen inputs, and one foreign call per execution.
+
+Takes NumPy arrays (or whatever `np.asarray` takes without a copy) and returns new ones.  Calls are safe from several threads
+at a time: each takes a frame (arena, scratch, pointer table) from a free list and puts it back.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from snell.codegen.host import host_target
+from snell.codegen.llvm import load
+from snell.errors import DTypeError, GraphError, OutOfRangeError, ShapeError
+from snell.runtime.arena import ALIGNMENT
+from snell.runtime.buffers import Array, address, aligned_empty, is_usable
+from snell.runtime.main import MAIN, TABLE, scratch_stride, with_main
+from snell.runtime.pool import Pool, process_pool
+from snell.runtime.program import BufferSlot, Program, Role
+from snell.runtime.sizes import SizeSolver
+
+__all__ = ["Bound", "Executable"]
+
+_MAIN_TYPE = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 4)
+_LAYOUTS_KEPT = 64
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """What a call needs at given sizes."""
+
+    sizes: Any
+    values: Mapping[Any, int]
+    outputs: tuple[tuple[int, ...], ...]
+    arena_bytes: int
+    scratch_bytes: int
+
+
+class _Frame:
+    """The memory of one call in progress; `pointers` has the frozen inputs' addresses filled in."""
+
+    __slots__ = ("arena", "capacity", "memory", "pointers")
+
+    def __init__(self, pointers: Any) -> None:
+        self.pointers = pointers
+        self.memory: Array = np.empty(0, np.uint8)
+        self.arena = self.capacity = 0
+
+    def reserve(self, size: int) -> None:
+        """Grow to hold `size` bytes; contents are lost."""
+        self.memory, self.arena = aligned_empty((size,), np.dtype(np.uint8))
+        self.capacity = size
+
+
+class Bound:
+    """A call with fixed arrays: `bound()` runs it again on their current contents and returns the outputs."""
+
+    __slots__ = ("_executable", "_frame", "_keep", "_layout", "_main", "_operands", "outputs")
+
+    def __init__(
+        self, executable: Executable, frame: _Frame, layout: _Layout, keep: list[Array], outputs: tuple[Array, ...]
+    ) -> None:
+        self._executable, self._frame, self._layout, self._keep = executable, frame, layout, keep
+        self._main = executable.main
+        self._operands = executable.operands(frame, layout)
+        self.outputs = outputs
+
+    def __call__(self) -> tuple[Array, ...]:
+        status = self._main(*self._operands)
+        if status:
+            self._executable.fail(status, self._frame, self._layout)
+        return self.outputs
+
+
+class Executable:
+    """Runs a program.
+
+    `frozen` gives every frozen slot's array by name: used in place when contiguous, kept alive, and read again on every
+    call.  `copied_inputs` counts the arrays that had to be copied to be contiguous.
+    """
+
+    def __init__(self, program: Program, frozen: Mapping[str, Any] | None = None, pool: Pool | None = None) -> None:
+        self.program = program if program.main is not None else with_main(program.verify(), host_target())
+        self.pool = process_pool() if pool is None else pool
+        self.copied_inputs = 0
+        self._solver = SizeSolver(self.program)
+        self._inputs = [self.program.buffers[slot] for slot in self.program.slots(Role.INPUT)]
+        self._outputs = [self.program.buffers[slot] for slot in self.program.slots(Role.OUTPUT)]
+        places = {slot: place for place, slot in enumerate(self.program.arguments)}
+        self._input_places = [places[slot] for slot in self.program.slots(Role.INPUT)]
+        self._output_places = [places[slot] for slot in self.program.slots(Role.OUTPUT)]
+        self._input_order = {slot: order for order, slot in enumerate(self.program.slots(Role.INPUT))}
+        self._dtypes = [slot.dtype.numpy for slot in self._inputs]
+        self._output_dtypes = [slot.dtype.numpy for slot in self._outputs]
+        self._layouts: dict[tuple[tuple[int, ...], ...], _Layout] = {}
+        self._frames: list[_Frame] = []
+        self._frozen = self._bind_frozen(frozen or {})
+        self._load()
+
+    def __call__(
+        self, *inputs: Any, out: Sequence[Array] | None = None, sizes: Mapping[str, int] | None = None
+    ) -> tuple[Array, ...]:
+        """Run on arrays in the order of the input slots; `out` gives arrays to write, `sizes` dims no input shows."""
+        arrays = [self._input(i, array) for i, array in enumerate(inputs)]
+        layout = self._layout(arrays, sizes)
+        frame = self._frames.pop() if self._frames else _Frame(self._pointers())
+        try:
+            outputs = self._fill(frame, layout, arrays, out)
+            status = self.main(*self.operands(frame, layout))
+            if status:
+                self.fail(status, frame, layout)
+        finally:
+            self._frames.append(frame)
+        return outputs
+
+    def bind(
+        self, *inputs: Any, out: Sequence[Array] | None = None, sizes: Mapping[str, int] | None = None
+    ) -> Bound:
+        """Check and look up everything once, for many runs on the same arrays (from one thread at a time)."""
+        arrays = [self._input(i, array) for i, array in enumerate(inputs)]
+        layout = self._layout(arrays, sizes)
+        frame = _Frame(self._pointers())
+        outputs = self._fill(frame, layout, arrays, out)
+        return Bound(self, frame, layout, arrays, outputs)
+
+    def operands(self, frame: _Frame, layout: _Layout) -> tuple[Any, ...]:
+        """The four arguments of `main`; grows the frame first."""
+        needed = layout.arena_bytes + layout.scratch_bytes * self.pool.threads
+        if needed > frame.capacity:
+            frame.reserve(needed)
+        return frame.pointers, layout.sizes, frame.arena, frame.arena + layout.arena_bytes
+
+    def fail(self, status: int, frame: _Frame, layout: _Layout) -> None:
+        """Raise the error of the check that failed."""
+        check = self.program.checks[status - 1]
+        slot = self.program.buffers[check.value]
+        if slot.offset is not None:
+            place = frame.arena + int(slot.offset.evaluate(layout.values))
+        else:
+            place = frame.pointers[self.program.arguments.index(check.value)]
+        value = np.frombuffer(ctypes.string_at(place, slot.dtype.itemsize), slot.dtype.numpy)[0]
+        raise OutOfRangeError(check.message.format(value=value.item()))
+
+    def _load(self) -> None:
+        """Load every object and write the table of addresses that `main` calls through."""
+        main = self.program.main
+        if main is None:
+            raise GraphError("expected a program with its main compiled; call with_main first")
+        self._libraries = [load(code.image, code.functions) for code in self.program.objects]
+        addresses = {name: library[name] for library in self._libraries for name in library.addresses}
+        missing = [name for name in self.program.functions if name not in addresses]
+        if missing:
+            raise GraphError(f"expected object files for every call, none defines {missing}")
+        library = load(main.image, main.functions)
+        self._libraries.append(library)
+        entries = [self.pool.run_address, *(addresses[name] for name in self.program.functions)]
+        table = (ctypes.c_void_p * len(entries)).from_address(library[TABLE])
+        table[:] = entries
+        self.main = _MAIN_TYPE(library[MAIN])
+
+    def _bind_frozen(self, frozen: Mapping[str, Any]) -> dict[int, Array]:
+        slots = {self.program.buffers[slot].name: slot for slot in self.program.slots(Role.FROZEN)}
+        if slots.keys() != frozen.keys():
+            raise GraphError(f"expected frozen inputs {sorted(slots)}, received {sorted(frozen)}")
+        bound: dict[int, Array] = {}
+        for name, slot in slots.items():
+            buffer = self.program.buffers[slot]
+            array = self._usable(buffer, buffer.dtype.numpy, frozen[name])
+            if buffer.stored_bytes is None and any(
+                isinstance(size, int) and size != actual for size, actual in zip(buffer.shape, array.shape, strict=False)
+            ):
+                raise ShapeError(f"frozen input {name!r}: expected shape {buffer.shape}, received {array.shape}")
+            bound[slot] = array
+        return bound
+
+    def _pointers(self) -> Any:
+        pointers = (ctypes.c_void_p * max(1, len(self.program.arguments)))()
+        for place, slot in enumerate(self.program.arguments):
+            if slot in self._frozen:
+                pointers[place] = address(self._frozen[slot])
+        return pointers
+
+    def _input(self, index: int, value: Any) -> Array:
+        if index >= len(self._inputs):
+            raise ShapeError(f"expected {len(self._inputs)} inputs, received more")
+        return self._usable(self._inputs[index], self._dtypes[index], value)
+
+    def _usable(self, slot: BufferSlot, dtype: np.dtype[Any], value: Any) -> Array:
+        array = value if type(value) is np.ndarray else np.asarray(value)
+        if array.dtype != dtype:
+            raise DTypeError(f"input {slot.name!r}: expected {slot.dtype}, received {array.dtype}; convert it first")
+        if not is_usable(array):
+            self.copied_inputs += 1
+            array = np.ascontiguousarray(array).copy() if not array.flags.aligned else np.ascontiguousarray(array)
+        return array
+
+    def _layout(self, arrays: list[Array], sizes: Mapping[str, int] | None) -> _Layout:
+        shapes = tuple([array.shape for array in arrays])
+        if sizes:
+            return self._new_layout(shapes, sizes)
+        found = self._layouts.get(shapes)
+        if found is None:
+            found = self._new_layout(shapes, None)
+            if len(self._layouts) >= _LAYOUTS_KEPT:
+                self._layouts.clear()
+            self._layouts[shapes] = found
+        return found
+
+    def _new_layout(self, shapes: tuple[tuple[int, ...], ...], given: Mapping[str, int] | None) -> _Layout:
+        solved = self._solver.solve(shapes, given)
+        values = dict(zip(self.program.dims, solved, strict=True))
+        outputs = tuple(
+            tuple(size if isinstance(size, int) else int(size.evaluate(values)) for size in slot.shape)
+            for slot in self._outputs
+        )
+        arena = int(self.program.arena_bytes.evaluate(values))
+        arena += -arena % ALIGNMENT
+        array = (ctypes.c_int64 * max(1, len(solved)))(*solved)
+        return _Layout(array, values, outputs, arena, scratch_stride(self.program, values))
+
+    def _fill(
+        self, frame: _Frame, layout: _Layout, arrays: list[Array], out: Sequence[Array] | None
+    ) -> tuple[Array, ...]:
+        """Write the inputs' and outputs' addresses; new outputs where none are given."""
+        pointers = frame.pointers
+        for place, array in zip(self._input_places, arrays, strict=True):
+            pointers[place] = address(array)
+        outputs: list[Array] = []
+        for i, slot in enumerate(self._outputs):
+            if slot.donated is not None:
+                array = arrays[self._input_order[slot.donated]]
+                pointers[self._output_places[i]] = address(array)
+            elif out is not None:
+                array = self._given_output(i, layout, out)
+                pointers[self._output_places[i]] = address(array)
+            else:
+                array, pointers[self._output_places[i]] = aligned_empty(layout.outputs[i], self._output_dtypes[i])
+            outputs.append(array)
+        return tuple(outputs)
+
+    def _given_output(self, index: int, layout: _Layout, out: Sequence[Array]) -> Array:
+        slot, shape = self._outputs[index], layout.outputs[index]
+        if len(out) != len(self._outputs):
+            raise ShapeError(f"expected {len(self._outputs)} arrays in out, received {len(out)}")
+        array = out[index]
+        if array.shape != shape:
+            raise ShapeError(f"output {slot.name!r}: expected shape {shape}, received {array.shape}")
+        if array.dtype != self._output_dtypes[index]:
+            raise DTypeError(f"output {slot.name!r}: expected {slot.dtype}, received {array.dtype}")
+        if not (is_usable(array) and array.flags.writeable):
+            raise ShapeError(f"output {slot.name!r}: expected a writable C-contiguous array")
+        return array

@@ -1,0 +1,177 @@
+"""`main`: the one function of an executable, as LLVM IR, from the program's description.
+
+    i32 @main(ptr %arguments, ptr %sizes, ptr %arena, ptr %scratch)
+
+`arguments` holds a pointer for each slot of `Program.arguments`, `sizes` an i64 for each dim; `scratch` has room for
+`scratch_stride(program)` bytes a thread.  The result is 0, or 1 + the index of the first check that failed.  Kernels and
+the pool are reached through `@table` (`pool_run`, then `Program.functions`), which the loader fills: object files stay
+independent of each other and of addresses, so that each can be cached alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from snell.codegen.llvm import compile_object
+from snell.runtime.arena import padded
+from snell.runtime.program import Call, Check, CodeObject, Program, Role
+from snell.symbolic import Dim, Expr, FloorDiv, Remainder, as_expr
+from snell.targets import Target
+
+__all__ = ["MAIN", "TABLE", "main_ir", "scratch_stride", "with_main"]
+
+MAIN, TABLE = "main", "table"
+
+
+def with_main(program: Program, target: Target) -> Program:
+    """The program with its `main` compiled."""
+    return replace(program, main=CodeObject((MAIN, TABLE), compile_object(main_ir(program), target)))
+
+
+def scratch_stride(program: Program, sizes: Mapping[Dim, int]) -> int:
+    """Bytes of scratch for each thread at these sizes: what `main` computes for itself."""
+    return max((int(padded(call.scratch).evaluate(sizes)) for call in program.calls), default=0)
+
+
+def main_ir(program: Program) -> str:
+    """The module's text; equal programs give equal text."""
+    program.verify()
+    writer = _Writer(program)
+    for call in program.calls:
+        writer.call(call)
+    tail = _check_blocks(writer, program.checks)
+    pointers = max((len(call.buffers) for call in program.calls), default=0)
+    sizes = max((len(call.sizes) for call in program.calls), default=0)
+    body = "\n".join(f"  {line}" for line in writer.lines)
+    return f"""@{TABLE} = global [{len(program.functions) + 1} x ptr] zeroinitializer
+declare i64 @llvm.umax.i64(i64, i64)
+define i32 @{MAIN}(ptr %arguments, ptr %sizes, ptr %arena, ptr %scratch) {{
+entry:
+  %pointers = alloca [{max(1, pointers)} x ptr], align 8
+  %values = alloca [{max(1, sizes)} x i64], align 8
+{body}
+{tail}
+}}
+"""
+
+
+class _Writer:
+    """Straight-line text of `main`; every expression, pointer and function is computed once."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.lines: list[str] = []
+        self.expressions: dict[Expr, str] = {}
+        self.pointers: dict[int, str] = {}
+        self.functions: dict[str, str] = {}
+        for index, dim in enumerate(program.dims):
+            self.expressions[as_expr(dim)] = self.load("i64", "%sizes", index)
+        self.run = self.load("ptr", f"@{TABLE}", 0)
+        self.stride = self._stride()
+
+    def emit(self, text: str) -> str:
+        name = f"%t{len(self.lines)}"
+        self.lines.append(f"{name} = {text}")
+        return name
+
+    def load(self, kind: str, base: str, index: int) -> str:
+        return self.emit(f"load {kind}, ptr {self.element(kind, base, index)}")
+
+    def element(self, kind: str, base: str, index: int) -> str:
+        return base if index == 0 else self.emit(f"getelementptr {kind}, ptr {base}, i64 {index}")
+
+    def store(self, kind: str, value: str, base: str, index: int) -> None:
+        place = self.element(kind, base, index)
+        self.lines.append(f"store {kind} {value}, ptr {place}")
+
+    def call(self, call: Call) -> None:
+        """Fill the call's arrays and run it; the arrays are free again when the pool returns."""
+        for index, slot in enumerate(call.buffers):
+            self.store("ptr", self.pointer(slot), "%pointers", index)
+        sizes = "%sizes"
+        if call.sizes != tuple(as_expr(dim) for dim in self.program.dims[: len(call.sizes)]):
+            sizes = "%values"
+            for index, size in enumerate(call.sizes):
+                self.store("i64", self.expression(size), "%values", index)
+        tickets = self.expression(call.tickets)
+        # A chunk of all the tickets makes the pool call the function directly.
+        chunk = str(call.chunk) if call.parallel else tickets
+        operands = f"ptr {self.function(call.function)}, ptr %pointers, ptr {sizes}, ptr %scratch, i64 {self.stride}"
+        self.lines.append(f"call void {self.run}({operands}, i64 {tickets}, i64 {chunk})")
+
+    def function(self, name: str) -> str:
+        if name not in self.functions:
+            self.functions[name] = self.load("ptr", f"@{TABLE}", 1 + self.program.functions.index(name))
+        return self.functions[name]
+
+    def pointer(self, slot: int) -> str:
+        """The address of a buffer."""
+        if slot not in self.pointers:
+            buffer = self.program.buffers[slot]
+            if buffer.role is Role.ARENA and buffer.offset is not None:
+                offset = self.expression(buffer.offset)
+                self.pointers[slot] = self.emit(f"getelementptr i8, ptr %arena, i64 {offset}")
+            else:
+                self.pointers[slot] = self.load("ptr", "%arguments", self.program.arguments.index(slot))
+        return self.pointers[slot]
+
+    def expression(self, expression: Expr) -> str:
+        """The value as an operand; floor semantics for divisions and remainders."""
+        if expression.is_constant:
+            return str(expression.constant)
+        if expression not in self.expressions:
+            self.expressions[expression] = self._sum(expression)
+        return self.expressions[expression]
+
+    def _sum(self, expression: Expr) -> str:
+        total = str(expression.constant)
+        for monomial, coefficient in expression.terms:
+            value = str(coefficient)
+            for atom in monomial:
+                factor = self._atom(atom)
+                value = factor if value == "1" else self.emit(f"mul i64 {value}, {factor}")
+            total = value if total == "0" else self.emit(f"add i64 {total}, {value}")
+        return total
+
+    def _atom(self, atom: object) -> str:
+        match atom:
+            case FloorDiv(numerator, divisor):
+                return self._divide(numerator, divisor)[0]
+            case Remainder(numerator, divisor):
+                return self._divide(numerator, divisor)[1]
+            case _:
+                return self.expressions[as_expr(atom)]
+
+    def _divide(self, numerator: Expr, divisor: Expr) -> tuple[str, str]:
+        """Quotient rounded down and remainder with the divisor's sign."""
+        a, b = self.expression(numerator), self.expression(divisor)
+        if numerator.is_non_negative() and divisor.is_non_negative():
+            return self.emit(f"udiv i64 {a}, {b}"), self.emit(f"urem i64 {a}, {b}")
+        quotient, rest = self.emit(f"sdiv i64 {a}, {b}"), self.emit(f"srem i64 {a}, {b}")
+        inexact = self.emit(f"icmp ne i64 {rest}, 0")
+        signs = self.emit(f"xor i64 {rest}, {b}")
+        opposite = self.emit(f"icmp slt i64 {signs}, 0")
+        adjust = self.emit(f"and i1 {inexact}, {opposite}")
+        one = self.emit(f"zext i1 {adjust} to i64")
+        moved = self.emit(f"add i64 {rest}, {b}")
+        return self.emit(f"sub i64 {quotient}, {one}"), self.emit(f"select i1 {adjust}, i64 {moved}, i64 {rest}")
+
+    def _stride(self) -> str:
+        stride = "0"
+        for size in dict.fromkeys(padded(call.scratch) for call in self.program.calls):
+            value = self.expression(size)
+            stride = value if stride == "0" else self.emit(f"call i64 @llvm.umax.i64(i64 {stride}, i64 {value})")
+        return stride
+
+
+def _check_blocks(writer: _Writer, checks: tuple[Check, ...]) -> str:
+    """The end of `main`: the first failed check's number, 0 if all passed."""
+    status = "0"
+    for number in range(len(checks) - 1, -1, -1):
+        slot = checks[number].flag
+        bits = writer.program.buffers[slot].dtype.itemsize * 8
+        flag = writer.emit(f"load i{bits}, ptr {writer.pointer(slot)}, align 1")
+        failed = writer.emit(f"icmp ne i{bits} {flag}, 0")
+        status = writer.emit(f"select i1 {failed}, i32 {number + 1}, i32 {status}")
+    return f"  ret i32 {status}"

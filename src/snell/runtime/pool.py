@@ -1,0 +1,116 @@
+"""The process's thread pool: loads the generated code once and hands out its entry point.
+
+This is the one permitted process state: threads belong to the process, whoever uses them.  The code stays loaded until
+the process ends, because sleeping workers return into it; at exit they are joined first.  A forked child starts workers
+of its own at its first dispatch.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import sys
+import threading
+from collections.abc import Sequence
+from typing import Final
+
+from snell.codegen.host import host_target
+from snell.codegen.llvm import Library, compile_object, load
+from snell.codegen.pool import MAX_WORKERS, POOL_FUNCTIONS, pool_ir
+from snell.config import available_threads
+from snell.errors import ConfigError
+
+__all__ = ["Pool", "process_pool"]
+
+
+class Pool:
+    """Handle of a loaded pool: `run_address` is `pool_run`; `threads` counts the caller."""
+
+    __slots__ = ("_configure", "_library", "_reset", "_started", "_stop", "run_address", "threads")
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+        self.run_address = library["pool_run"]
+        self.threads = 1
+        configure = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)
+        self._configure = configure(library["pool_configure"])
+        self._stop = ctypes.CFUNCTYPE(None)(library["pool_stop"])
+        self._reset = ctypes.CFUNCTYPE(None)(library["pool_reset"])
+        self._started = ctypes.CFUNCTYPE(ctypes.c_int64)(library["pool_started"])
+
+    def configure(self, threads: int, processors: Sequence[int] = ()) -> None:
+        """Use this many threads, the caller included; workers start at the next dispatch.
+
+        `processors` pins worker i to `processors[i]`: right only when each thread has a processor of its own, since
+        two pinned programs would meet on the same one.
+        """
+        if threads < 1:
+            raise ConfigError(f"expected at least 1 thread, received {threads}")
+        workers = min(threads - 1, MAX_WORKERS)
+        pinned = len(processors) >= workers > 0
+        array = (ctypes.c_int32 * workers)(*processors[:workers]) if pinned else None
+        self._configure(workers, ctypes.cast(array, ctypes.c_void_p) if array is not None else None)
+        self.threads = workers + 1
+
+    def stop(self) -> None:
+        """Join the workers; the next dispatch starts them again."""
+        self._stop()
+
+    def started(self) -> int:
+        """Workers that run now."""
+        return int(self._started())
+
+    def forget_workers(self) -> None:
+        """In a forked child: the parent's threads do not exist here."""
+        self._reset()
+
+
+class _Process:
+    """The pool of this process, made on first use."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.pool: Pool | None = None
+
+    def get(self) -> Pool:
+        if self.pool is None:
+            with self.lock:
+                if self.pool is None:
+                    self.pool = _create()
+        return self.pool
+
+    def after_fork(self) -> None:
+        self.lock = threading.Lock()
+        if self.pool is not None:
+            self.pool.forget_workers()
+
+
+_PROCESS: Final = _Process()
+
+
+def process_pool(threads: int | None = None) -> Pool:
+    """The pool, with `available_threads()` unless told otherwise; a given count reconfigures it."""
+    pool = _PROCESS.get()
+    if threads is not None and threads != pool.threads:
+        pool.configure(threads, _processors(threads))
+    return pool
+
+
+def _create() -> Pool:
+    target = host_target()
+    pool = Pool(load(compile_object(pool_ir(target), target), POOL_FUNCTIONS))
+    threads = available_threads()
+    pool.configure(threads, _processors(threads))
+    atexit.register(pool.stop)
+    if sys.platform != "win32":
+        os.register_at_fork(after_in_child=_PROCESS.after_fork)
+    return pool
+
+
+def _processors(threads: int) -> list[int]:
+    """Processors for the workers, when every processor of the affinity mask gets one thread; else none."""
+    if sys.platform != "linux":
+        return []
+    allowed = sorted(os.sched_getaffinity(0))
+    return allowed[1:] if threads == len(allowed) else []

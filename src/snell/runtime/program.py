@@ -1,0 +1,240 @@
+"""The description of an executable: buffers, dims, calls of kernel functions, checks and object code.
+
+A `Program` is data.  It goes to bytes (a JSON header, then the object files, under a checksum) and back with equal value;
+nothing in it is Python code, so a saved program cannot run anything but its object files.
+
+    Program ::= dims, BufferSlot*, Call*, Check*, CodeObject*, main
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from snell.dtypes import DType, from_name
+from snell.errors import CompileError, FileFormatError
+from snell.symbolic import Dim, Expr, FloorDiv, Remainder, Shape, as_expr, as_size, product
+
+__all__ = ["BufferSlot", "Call", "Check", "CodeObject", "Program", "Role", "from_bytes", "to_bytes"]
+
+_MAGIC = b"snell program 1\n"
+
+
+class Role(Enum):
+    """Who provides a buffer's memory."""
+
+    INPUT = "input"
+    OUTPUT = "output"
+    FROZEN = "frozen"
+    ARENA = "arena"
+
+
+@dataclass(frozen=True, slots=True)
+class BufferSlot:
+    """A buffer.  `offset` places an arena buffer; `donated` names the input slot whose memory an output takes over.
+
+    `stored_bytes` replaces the dense size of `shape` for layouts that pad.
+    """
+
+    name: str
+    role: Role
+    dtype: DType
+    shape: Shape
+    offset: Expr | None = None
+    donated: int | None = None
+    stored_bytes: Expr | None = None
+
+    @property
+    def nbytes(self) -> Expr:
+        return product(tuple(self.shape)) * self.dtype.itemsize if self.stored_bytes is None else self.stored_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One phase: `function(buffers, sizes, scratch, begin, end)` over `tickets`, at least `chunk` of them at a time.
+
+    `buffers` are slots, `sizes` the values of the kernel's dims over the program's; `scratch` is bytes for each thread.
+    """
+
+    function: str
+    buffers: tuple[int, ...]
+    sizes: tuple[Expr, ...]
+    tickets: Expr
+    scratch: Expr
+    chunk: int = 1
+    parallel: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """After the calls, a nonzero element in `flag` (one integer or bool) fails; `value` (one integer) enters `message`."""
+
+    flag: int
+    value: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class CodeObject:
+    """An object file and the functions it defines that calls name."""
+
+    functions: tuple[str, ...]
+    image: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """All that an `Executable` needs; `main` is None until `runtime.main.with_main` has compiled it."""
+
+    buffers: tuple[BufferSlot, ...]
+    dims: tuple[Dim, ...]
+    calls: tuple[Call, ...]
+    arena_bytes: Expr
+    checks: tuple[Check, ...] = ()
+    objects: tuple[CodeObject, ...] = ()
+    main: CodeObject | None = None
+
+    def slots(self, role: Role) -> tuple[int, ...]:
+        """Indices of the buffers with a role, in order."""
+        return tuple(i for i, slot in enumerate(self.buffers) if slot.role is role)
+
+    @property
+    def arguments(self) -> tuple[int, ...]:
+        """The slots whose pointers `main` receives, in order: all but the arena's."""
+        return tuple(i for i, slot in enumerate(self.buffers) if slot.role is not Role.ARENA)
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """Every function called, once, in order of first call: the order of main's table."""
+        return tuple(dict.fromkeys(call.function for call in self.calls))
+
+    def verify(self) -> Program:
+        """Itself, or a CompileError that names what is missing."""
+        count = len(self.buffers)
+        for call in self.calls:
+            if not all(0 <= slot < count for slot in call.buffers):
+                raise CompileError(f"{call.function}: expected buffer slots below {count}, received {call.buffers}")
+            _only_known(self, call.function, (*call.sizes, call.tickets, call.scratch))
+        for slot in self.buffers:
+            if (slot.role is Role.ARENA) != (slot.offset is not None):
+                raise CompileError(f"buffer {slot.name}: expected an offset exactly for arena buffers")
+            _only_known(self, slot.name, tuple(as_expr(size) for size in slot.shape))
+        return self
+
+
+def _only_known(program: Program, where: str, expressions: tuple[Expr, ...]) -> None:
+    unknown = {dim.name for e in expressions for dim in e.dims()} - {dim.name for dim in program.dims}
+    if unknown:
+        raise CompileError(f"{where}: sizes {sorted(unknown)} are no dims of the program")
+
+
+def to_bytes(program: Program) -> bytes:
+    """The program as bytes; equal programs give equal bytes."""
+    objects = [*program.objects, *([program.main] if program.main else [])]
+    header = {
+        "dims": [[d.name, d.min, d.max, d.multiple, list(d.typical)] for d in program.dims],
+        "buffers": [_slot_to_json(slot) for slot in program.buffers],
+        "calls": [_call_to_json(call) for call in program.calls],
+        "checks": [[check.flag, check.value, check.message] for check in program.checks],
+        "arena": _expr_to_json(program.arena_bytes),
+        "objects": [[list(code.functions), len(code.image)] for code in objects],
+        "main": program.main is not None,
+    }
+    text = json.dumps(header, separators=(",", ":")).encode()
+    body = len(text).to_bytes(8, "little") + text + b"".join(code.image for code in objects)
+    return _MAGIC + hashlib.sha256(body).digest() + body
+
+
+def from_bytes(data: bytes) -> Program:
+    """The program that `to_bytes` wrote; FileFormatError when the bytes are cut, changed or something else."""
+    start = len(_MAGIC) + 32
+    if not data.startswith(_MAGIC) or len(data) < start + 8:
+        raise FileFormatError(f"expected a snell program, received {len(data)} bytes that begin {data[:16]!r}")
+    if hashlib.sha256(data[start:]).digest() != data[len(_MAGIC) : start]:
+        raise FileFormatError("the saved program is cut or damaged (its checksum differs); save it again")
+    length = int.from_bytes(data[start : start + 8], "little")
+    header = json.loads(data[start + 8 : start + 8 + length])
+    dims = {row[0]: Dim(row[0], row[1], row[2], row[3], tuple(row[4])) for row in header["dims"]}
+    objects: list[CodeObject] = []
+    position = start + 8 + length
+    for functions, size in header["objects"]:
+        objects.append(CodeObject(tuple(functions), data[position : position + size]))
+        position += size
+    main = objects.pop() if header["main"] else None
+    return Program(
+        buffers=tuple(_slot_from_json(row, dims) for row in header["buffers"]),
+        dims=tuple(dims.values()),
+        calls=tuple(_call_from_json(row, dims) for row in header["calls"]),
+        arena_bytes=_expr_from_json(header["arena"], dims),
+        checks=tuple(Check(*row) for row in header["checks"]),
+        objects=tuple(objects),
+        main=main,
+    )
+
+
+def _slot_to_json(slot: BufferSlot) -> list[Any]:
+    optional = [None if e is None else _expr_to_json(e) for e in (slot.offset, slot.stored_bytes)]
+    shape = [_expr_to_json(as_expr(size)) for size in slot.shape]
+    return [slot.name, slot.role.value, slot.dtype.name, shape, optional[0], slot.donated, optional[1]]
+
+
+def _slot_from_json(row: list[Any], dims: dict[str, Dim]) -> BufferSlot:
+    name, role, dtype, shape, offset, donated, stored = row
+    return BufferSlot(
+        name, Role(role), from_name(dtype), tuple(as_size(_expr_from_json(size, dims)) for size in shape),
+        None if offset is None else _expr_from_json(offset, dims), donated,
+        None if stored is None else _expr_from_json(stored, dims),
+    )  # fmt: skip
+
+
+def _call_to_json(call: Call) -> list[Any]:
+    sizes = [_expr_to_json(size) for size in call.sizes]
+    tickets, scratch = _expr_to_json(call.tickets), _expr_to_json(call.scratch)
+    return [call.function, list(call.buffers), sizes, tickets, scratch, call.chunk, call.parallel]
+
+
+def _call_from_json(row: list[Any], dims: dict[str, Dim]) -> Call:
+    function, buffers, sizes, tickets, scratch, chunk, parallel = row
+    return Call(
+        function, tuple(buffers), tuple(_expr_from_json(size, dims) for size in sizes),
+        _expr_from_json(tickets, dims), _expr_from_json(scratch, dims), chunk, parallel,
+    )  # fmt: skip
+
+
+def _expr_to_json(expression: Expr) -> Any:
+    """An integer, or `[constant, [coefficient, atom, …], …]`."""
+    if expression.is_constant:
+        return expression.constant
+    return [expression.constant, *([c, *(_atom_to_json(atom) for atom in m)] for m, c in expression.terms)]
+
+
+def _atom_to_json(atom: object) -> Any:
+    match atom:
+        case Dim():
+            return atom.name
+        case FloorDiv(numerator, divisor):
+            return ["//", _expr_to_json(numerator), _expr_to_json(divisor)]
+        case Remainder(numerator, divisor):
+            return ["%", _expr_to_json(numerator), _expr_to_json(divisor)]
+        case _:
+            raise CompileError(f"expected sizes over dims only, received {atom} in a program")
+
+
+def _expr_from_json(data: Any, dims: dict[str, Dim]) -> Expr:
+    if isinstance(data, int):
+        return as_expr(data)
+    total = as_expr(data[0])
+    for coefficient, *atoms in data[1:]:
+        total = total + product([as_expr(coefficient), *(_atom_from_json(atom, dims) for atom in atoms)])
+    return total
+
+
+def _atom_from_json(data: Any, dims: dict[str, Dim]) -> Expr:
+    if isinstance(data, str):
+        return as_expr(dims[data])
+    operator, numerator, divisor = data
+    left, right = _expr_from_json(numerator, dims), _expr_from_json(divisor, dims)
+    return left // right if operator == "//" else left % right
