@@ -15,8 +15,8 @@ import numpy as np
 from snell.errors import DTypeError
 
 __all__ = [
-    "ALL", "DType", "bf16", "bool_", "f16", "f32", "f64", "from_name", "from_numpy", "i8", "i16", "i32", "i64", "promote",
-    "u1", "u2", "u4", "u8", "u16", "u32", "u64",
+    "ALL", "DType", "bf16", "bool_", "f16", "f32", "f64", "from_name", "from_numpy", "i8", "i16", "i32", "i64",
+    "promote", "u1", "u2", "u4", "u8", "u16", "u32", "u64",
 ]  # fmt: skip
 
 
@@ -88,8 +88,11 @@ _NUMPY: dict[str, Any] = {
     "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64,
 }  # fmt: skip
 _FROM_NUMPY = {np.dtype(_NUMPY[dtype.name]): dtype for dtype in ALL if not dtype.is_packed}
-_ALIASES = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64", "int8": "i8", "int16": "i16",
-            "int32": "i32", "int64": "i64", "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64"}  # fmt: skip
+_ALIASES = {
+    "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64",
+    "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
+    "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64",
+}  # fmt: skip
 
 
 def from_name(name: str) -> DType:

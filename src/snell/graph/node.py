@@ -57,6 +57,11 @@ class Operand:
     def dtype(self) -> DType:
         return self.node.dtype
 
+    @property
+    def is_whole(self) -> bool:
+        """True where the consumer sees the producer as it is."""
+        return self.view.is_identity and self.view.shape == self.node.shape
+
 
 @dataclass(frozen=True, slots=True)
 class Check:

@@ -217,6 +217,9 @@ class Reduce(Op):
             raise DTypeError(f"{type(self).__name__} expected numbers, received {operand}; cast first")
         return operand
 
+    def evaluate(self, x: Array) -> Array:
+        raise TypeError(f"{type(self).__name__} is abstract")
+
 
 @dataclass(frozen=True, slots=True)
 class SumReduce(Reduce):

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from snell.symbolic.interval import divided, exact, multiplied, scaled
+
 __all__ = ["Axis", "Dim", "Expr", "FloorDiv", "Integer", "Opaque", "Remainder", "as_expr", "as_size", "product"]
 
 
@@ -51,7 +53,7 @@ class _Arithmetic:
 
 @dataclass(frozen=True, slots=True)
 class Dim(_Arithmetic):
-    """A symbolic size: its value is an argument of the compiled program, `min <= value <= max`, a multiple of `multiple`."""
+    """A symbolic size, an argument of the compiled program: `min <= value <= max`, a multiple of `multiple`."""
 
     name: str
     min: int = 1
@@ -275,6 +277,28 @@ def _add(a: Expr, b: Expr) -> Expr:
         return b
     if not b.terms and not b.constant:
         return a
+    total = _add_terms(a, b)
+    if any(type(atom) is Remainder for monomial, _ in total.terms for atom in monomial):
+        return _rejoined(total)
+    return total
+
+
+def _rejoined(total: Expr) -> Expr:
+    """`d*(x // d) + x % d = x`, also under a common factor: a split index that comes back together."""
+    present = dict(total.terms)
+    for monomial, coefficient in total.terms:
+        for atom in monomial:
+            if not isinstance(atom, Remainder):
+                continue
+            factor = Expr(((_divide_monomial(monomial, (atom,)) or (), 1),), 0) if len(monomial) > 1 else _constant(1)
+            multiple = _multiply(_floor_divide(atom.numerator, atom.divisor) * atom.divisor, factor) * coefficient
+            if multiple.terms and all(present.get(m) == c for m, c in multiple.terms) and not multiple.constant:
+                split = _add_terms(multiple, Expr(((monomial, coefficient),), 0))
+                return _add(_add_terms(total, _scale(split, -1)), _multiply(atom.numerator, factor) * coefficient)
+    return total
+
+
+def _add_terms(a: Expr, b: Expr) -> Expr:
     coefficients = dict(a.terms)
     for monomial, coefficient in b.terms:
         coefficients[monomial] = coefficients.get(monomial, 0) + coefficient
@@ -313,7 +337,7 @@ def _split_multiples(numerator: Expr, divisor: Expr) -> tuple[Expr, Expr]:
         return _build(quotient, constant_quotient), _build(rest, constant_rest)
     if len(divisor.terms) > 1 or divisor.constant:
         return _split_polynomial(numerator, divisor)
-    ((pattern, d),) = divisor.terms
+    pattern, d = divisor.terms[0]
     quotient_terms: dict[Monomial, int] = {}
     rest_terms: dict[Monomial, int] = {}
     for monomial, coefficient in numerator.terms:
@@ -358,8 +382,16 @@ def _divide_monomial(monomial: Monomial, pattern: Monomial) -> Monomial | None:
 
 
 def _is_within(rest: Expr, divisor: Expr) -> bool:
-    """True when `0 <= rest < divisor` is proved."""
-    return rest.is_non_negative() and (divisor - rest - 1).is_non_negative()
+    """True when `0 <= rest < divisor` is proved; a divisor is not 0, so sizes that are its factors are at least 1."""
+    if not rest.is_non_negative():
+        return False
+    gap = divisor - rest - 1
+    if gap.is_non_negative():
+        return True
+    monomial = divisor.terms[0][0] if len(divisor.terms) == 1 else ()
+    factors = {atom for atom in monomial if isinstance(atom, Dim) and atom.min == 0}
+    positive = {dim: as_expr(Dim(dim.name, 1, dim.max, dim.multiple)) for dim in factors}
+    return bool(positive) and gap.substitute(positive).is_non_negative()  # type: ignore[arg-type]
 
 
 def _floor_divide(numerator: Expr, divisor: Expr) -> Expr:
@@ -389,7 +421,8 @@ def _factor_candidates(numerator: Expr, divisor: Expr) -> list[Expr]:
     """Proper factors of a one-term divisor by which part of the numerator is divisible, largest first."""
     if len(divisor.terms) > 1 or (divisor.terms and divisor.constant):
         return []
-    monomial, content = divisor.terms[0] if divisor.terms else ((), divisor.constant)
+    monomial: Monomial = divisor.terms[0][0] if divisor.terms else ()
+    content = divisor.terms[0][1] if divisor.terms else divisor.constant
     numbers = {math.gcd(content, coefficient) for _, coefficient in numerator.terms}
     dims = [atom for atom in monomial if isinstance(atom, Dim)]
     factors = [_constant(n) for n in sorted(numbers, reverse=True) if n > 1]
@@ -475,23 +508,10 @@ def _bounds(expression: Expr) -> tuple[float, float]:
     for monomial, coefficient in expression.terms:
         interval = (1.0, 1.0)
         for atom in monomial:
-            interval = _multiply_intervals(interval, _atom_bounds(atom))
-        a, b = (_finite_product(interval[0], coefficient), _finite_product(interval[1], coefficient))
+            interval = multiplied(interval, _atom_bounds(atom))
+        a, b = (scaled(interval[0], coefficient), scaled(interval[1], coefficient))
         low, high = low + min(a, b), high + max(a, b)
-    return _exact(low), _exact(high)
-
-
-def _exact(value: float) -> float:
-    return value if math.isinf(value) else int(value)
-
-
-def _finite_product(a: float, b: float) -> float:
-    return 0 if a == 0 or b == 0 else a * b
-
-
-def _multiply_intervals(x: tuple[float, float], y: tuple[float, float]) -> tuple[float, float]:
-    products = [_finite_product(a, b) for a in x for b in y]
-    return min(products), max(products)
+    return exact(low), exact(high)
 
 
 def _atom_bounds(atom: Atom) -> tuple[float, float]:
@@ -503,20 +523,10 @@ def _atom_bounds(atom: Atom) -> tuple[float, float]:
         case Opaque():
             return atom.lower, atom.upper
         case FloorDiv(numerator, divisor):
-            return _division_bounds(numerator.bounds(), divisor.bounds())
+            return divided(numerator.bounds(), divisor.bounds())
         case Remainder(_, divisor):
             low, high = divisor.bounds()
             return (0, high - 1) if low > 0 else (-math.inf, math.inf)
-
-
-def _division_bounds(numerator: tuple[float, float], divisor: tuple[float, float]) -> tuple[float, float]:
-    if divisor[0] <= 0:
-        return -math.inf, math.inf
-    candidates = [n if math.isinf(n) else n // d for n in numerator for d in divisor if not math.isinf(d)]
-    if math.isinf(divisor[1]):
-        candidates.append(0)
-        candidates.append(-1 if numerator[0] < 0 else 0)
-    return min(candidates), max(candidates)
 
 
 @lru_cache(maxsize=1 << 16)

@@ -45,11 +45,13 @@ class View:
 
     @property
     def is_identity(self) -> bool:
+        """True where each position reads the same position of the source, which may be larger: `Operand.is_whole`."""
         return not self.guards and self.indices == coordinates(self.shape)
 
     def then(self, outer: View) -> View:
         """The view that applies `self` to the source first and `outer` to its result."""
-        mapping = {Axis(f"i{k}", size): index for k, (size, index) in enumerate(zip(self.shape, outer.indices, strict=True))}
+        pairs = zip(self.shape, outer.indices, strict=True)
+        mapping = {Axis(f"i{k}", size): index for k, (size, index) in enumerate(pairs)}
         indices = tuple(index.substitute(mapping) for index in self.indices)  # type: ignore[arg-type]
         moved = tuple(guard.substitute(mapping) for guard in self.guards)  # type: ignore[arg-type]
         return View(outer.shape, indices, _kept_guards(outer.guards + moved))
@@ -86,8 +88,8 @@ class View:
         if before != after:
             kind = ShapeError if before.is_constant and after.is_constant else SymbolicError
             raise kind(
-                f"cannot reshape {show_shape(self.shape)} ({before} elements) to {show_shape(shape)} ({after} elements); "
-                "the products of the sizes must be equal for every value of the dims"
+                f"cannot reshape {show_shape(self.shape)} ({before} elements) to {show_shape(shape)} "
+                f"({after} elements); the products of the sizes must be equal for every value of the dims"
             )
         if before == 0:
             return View(shape, tuple(as_expr(0) for _ in self.indices), (as_expr(-1),))
@@ -99,7 +101,8 @@ class View:
         """`result[i] = source[start + step*i]` per axis; bounds are the caller's duty."""
         shape = tuple(as_size(size) for size in sizes)
         place = coordinates(shape)
-        return self.then(View(shape, tuple(c * step + as_expr(start) for c, start, step in zip(place, starts, steps, strict=True))))
+        moved = (c * step + as_expr(start) for c, start, step in zip(place, starts, steps, strict=True))
+        return self.then(View(shape, tuple(moved)))
 
     def pad(self, before: Sequence[Integer], after: Sequence[Integer]) -> View:
         """Zeros around each axis; negative amounts crop."""
