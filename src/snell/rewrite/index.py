@@ -68,12 +68,12 @@ def definitions(graph: Graph, stored: Sequence[Node]) -> tuple[Definition, ...]:
     """
     names: dict[Node, str] = {}
     for name, operand in graph.outputs:
-        if operand.view.is_identity and not isinstance(operand.node.op, Input):
+        if operand.is_whole and not isinstance(operand.node.op, Input):
             names.setdefault(operand.node, name)
     cut = {n: Tensor(names.get(n, f"v{k}"), n.shape, n.dtype) for k, n in enumerate(stored)}
     program = [define(node, tensor, cut) for node, tensor in cut.items()]
     for name, operand in graph.outputs:
-        if operand.node not in cut or cut[operand.node].name != name or not operand.view.is_identity:
+        if operand.node not in cut or cut[operand.node].name != name or not operand.is_whole:
             program.append(define(operand, Tensor(name, operand.shape, operand.dtype), cut))
     return tuple(program)
 
@@ -149,7 +149,8 @@ class _Lowering:
         node = read.task.node
         if self._is_stored(node):
             tensor = self._cut.get(node) or input_tensor(node)
-            return cast(guarded_load(tensor, read.task.indices, read.guards, read.task.guards), compute_dtype(node.dtype))
+            loaded = guarded_load(tensor, read.task.indices, read.guards, read.task.guards)
+            return cast(loaded, compute_dtype(node.dtype))
         value = self._values[read.task]
         if any(guard.bounds()[1] < 0 for guard in read.guards):
             return number(0, value.dtype)
@@ -194,7 +195,7 @@ def _planned(task: _Task) -> _Plan:
 def _placed(operand: Operand, places: tuple[Expr, ...], context: tuple[Expr, ...]) -> _Read:
     """The operand's producer at the consumer's coordinates, under the guards of the view and of the context."""
     view = operand.view
-    mapping: dict[Axis, Expr] = {Axis(f"i{k}", n): place for k, (n, place) in enumerate(zip(view.shape, places, strict=True))}
+    mapping = {Axis(f"i{k}", n): place for k, (n, place) in enumerate(zip(view.shape, places, strict=True))}
     indices = tuple(i.substitute(mapping) for i in view.indices)  # type: ignore[arg-type]
     moved = (g.substitute(mapping) for g in view.guards)  # type: ignore[arg-type]
     guards = tuple(dict.fromkeys(g for g in moved if not g.is_non_negative()))
