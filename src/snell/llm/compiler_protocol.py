@@ -9,14 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import numpy as np
 import numpy.typing as npt
 
 from snell.graph.node import Graph
 
 __all__ = ["Array", "CompiledProgram", "Compiler", "Program"]
 
-Array = npt.NDArray[np.generic] | npt.NDArray[Any]
+Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

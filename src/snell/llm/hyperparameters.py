@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from snell.errors import FileFormatError, ModelNotFoundError
-from snell.importers.gguf import GGUFFile, MetadataValue
+from snell.importers.gguf import GGUFFile
 
 __all__ = ["Hyperparameters", "gguf_hyperparameters", "read_json"]
 
@@ -29,8 +30,8 @@ class Hyperparameters:
         """A whole number; one for each layer is accepted where all are equal."""
         value = self._found(key, default)
         if isinstance(value, np.ndarray):
-            distinct = np.unique(cast("np.ndarray[Any, np.dtype[Any]]", value)).tolist()
-            value = distinct[0] if len(distinct) == 1 else value
+            distinct: list[Any] = np.unique(cast("npt.NDArray[Any]", value)).tolist()
+            value = distinct[0] if len(distinct) == 1 else distinct
         if isinstance(value, int) and not isinstance(value, bool):
             return value
         raise self._wrong(key, "a whole number", value)
@@ -79,7 +80,7 @@ class Hyperparameters:
 
 def gguf_hyperparameters(file: GGUFFile) -> Hyperparameters:
     """The keys of the file's architecture, without its name before them."""
-    whole = Hyperparameters(cast("Mapping[str, MetadataValue]", file.metadata), str(file.path))
+    whole = Hyperparameters(file.metadata, str(file.path))
     return Hyperparameters(whole.values, whole.where, whole.text("general.architecture") + ".")
 
 

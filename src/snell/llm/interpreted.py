@@ -22,5 +22,5 @@ class _InterpretedProgram:
 
     def __call__(self, inputs: Mapping[str, Array], sizes: Mapping[str, int]) -> Mapping[str, Array]:
         graph = self._program.graph
-        values = interpret(graph, {**self._program.frozen, **inputs}, sizes)
+        values = interpret(graph, {**self._program.frozen, **inputs}, {**sizes})
         return {name: value for (name, _), value in zip(graph.outputs, values, strict=True)}

@@ -1,7 +1,10 @@
-"""The programs of a language model: one step of a decoder, and the embedding of a batch of texts.
+"""The programs of a language model: one step of a decoder, and the embedding of a batch of texts by an encoder.
 
 Each is traced once with symbolic sizes and holds for every length.  Names of inputs and outputs are constants here.
 """
+
+from enum import Enum
+from typing import assert_never
 
 from snell.dtypes import i32
 from snell.frontend.context import Trace
@@ -16,19 +19,25 @@ from snell.llm.families.encoder import Encoder, Pooling, pooled
 from snell.llm.weights import Weights, WeightSource
 from snell.symbolic import Dim
 
-__all__ = ["LENGTHS", "LOGITS", "PAST", "TEXTS", "TOKENS", "VECTORS", "embedding_program", "step_program"]
+__all__ = ["LENGTHS", "PAST", "RESULT", "TEXTS", "TOKENS", "StepResult", "embedding_program", "step_program"]
 
-TOKENS, LENGTHS, LOGITS, VECTORS = "tokens", "lengths", "logits", "vectors"
-PAST, TEXTS = "past", "texts"
+TOKENS, LENGTHS, PAST, TEXTS, RESULT = "tokens", "lengths", "past", "texts", "result"
+
+
+class StepResult(Enum):
+    """What a step returns: f32 (vocabulary,), (tokens, vocabulary) or (tokens, d)."""
+
+    LAST_LOGITS = "last_logits"
+    ALL_LOGITS = "all_logits"
+    HIDDEN = "hidden"
 
 
 def step_program(
-    decoder: Decoder, source: WeightSource, cache: CacheShape, chunk: int, *, every_position: bool = False
+    decoder: Decoder, source: WeightSource, cache: CacheShape, chunk: int, result: StepResult = StepResult.LAST_LOGITS
 ) -> Program:
-    """tokens i32 (tokens,) after ``past`` positions of the cache → logits f32, and the cache's arrays.
+    """tokens i32 (tokens,) after ``past`` positions of the cache → the result, and the cache's arrays.
 
-    1 to ``chunk`` tokens a call.  The logits are those after the last token, (vocabulary,), or with
-    ``every_position`` those after each, (tokens, vocabulary).
+    1 to ``chunk`` tokens a call; past + tokens must not exceed the cache's capacity.
     """
     trace = Trace()
     tokens = Dim(TOKENS, min=1, max=min(chunk, cache.capacity), typical=(1, chunk))
@@ -36,15 +45,21 @@ def step_program(
     ids = Tensor(trace.input(Input(TOKENS, (tokens * 1,), i32)), trace)
     weights, traced_cache = Weights(trace, source), TracedCache(trace, cache, past, tokens)
     hidden = decoder.hidden(weights, ids, traced_cache)
-    if every_position:
-        logits = decoder.logits(weights, hidden)
-    else:
-        logits = decoder.logits(weights, crop(hidden, 0, tokens - 1, 1)).squeeze(0)
-    return Program(trace.graph([(LOGITS, logits.operand), *traced_cache.outputs()]), weights.frozen)
+    match result:
+        case StepResult.LAST_LOGITS:
+            # Only the last token's row meets the vocabulary.
+            value = decoder.logits(weights, crop(hidden, 0, tokens - 1, 1)).squeeze(0)
+        case StepResult.ALL_LOGITS:
+            value = decoder.logits(weights, hidden)
+        case StepResult.HIDDEN:
+            value = hidden
+        case _:
+            assert_never(result)
+    return Program(trace.graph([(RESULT, value.operand), *traced_cache.outputs()]), weights.frozen)
 
 
 def embedding_program(encoder: Encoder, source: WeightSource, context: int, pooling: Pooling) -> Program:
-    """tokens i32 (texts, tokens), padded with anything in range, lengths i32 (texts,) → vectors f32 (texts, width)."""
+    """tokens i32 (texts, tokens), padded with anything in range, lengths i32 (texts,) → f32 (texts, width)."""
     trace = Trace()
     texts, tokens = Dim(TEXTS, min=1, max=1 << 16, typical=(1, 32)), Dim(TOKENS, min=1, max=context, typical=(16, 128))
     ids = Tensor(trace.input(Input(TOKENS, (texts * 1, tokens * 1), i32)), trace)
@@ -52,4 +67,4 @@ def embedding_program(encoder: Encoder, source: WeightSource, context: int, pool
     weights = Weights(trace, source)
     mask = iota(tokens, i32, trace=trace) < lengths.unsqueeze(1)
     vectors = pooled(encoder.hidden(weights, ids, mask), lengths, pooling)
-    return Program(trace.graph([(VECTORS, vectors.operand)]), weights.frozen)
+    return Program(trace.graph([(RESULT, vectors.operand)]), weights.frozen)

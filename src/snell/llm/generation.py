@@ -1,0 +1,72 @@
+"""What generating returns: the text with its tokens, why it ended, what it cost; and the chunks of a stream."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["Chunk", "FinishReason", "Generation", "Timings", "TokenLogprob", "Usage"]
+
+FinishReason = Literal["stop", "length", "tool_calls", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    """ln p of a chosen token under the unmodified distribution, and the likeliest tokens there with theirs."""
+
+    token_id: int
+    logprob: float
+    top: tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Numbers of tokens; an end-of-text token counts in neither."""
+
+    prompt_tokens: int
+    completion_tokens: int
+
+    @property
+    def total_tokens(self) -> int:
+        """Prompt and completion."""
+        return self.prompt_tokens + self.completion_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """Seconds until the prompt was read, and seconds of the ``decode_steps`` that fed one token each after it."""
+
+    prefill_seconds: float
+    decode_seconds: float
+    decode_steps: int
+
+    @property
+    def decode_tokens_per_second(self) -> float:
+        """Rate of the steps after the first token; 0 where there were none."""
+        return self.decode_steps / self.decode_seconds if self.decode_seconds else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """One token's part of a stream; the text may be "" while a character or a stop string is incomplete.
+
+    The last chunk has a ``finish_reason``, and no token where an end-of-text token ended the text.
+    """
+
+    text: str
+    token_ids: tuple[int, ...] = ()
+    logprobs: tuple[TokenLogprob, ...] = ()
+    finish_reason: FinishReason | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """A finished text; ``str(generation)`` is ``text``.  ``logprobs`` is None unless asked for."""
+
+    text: str
+    token_ids: tuple[int, ...]
+    finish_reason: FinishReason
+    logprobs: tuple[TokenLogprob, ...] | None
+    usage: Usage
+    timings: Timings
+
+    def __str__(self) -> str:
+        return self.text

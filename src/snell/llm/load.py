@@ -1,0 +1,168 @@
+"""Opening a model: a GGUF file, a Hugging Face folder, or a short name of the catalogue.
+
+Only the header is read; weights stay in the file and are mapped into memory.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from snell.config import Config, process_environment
+from snell.dtypes import f16, f32
+from snell.errors import ConfigError, FileFormatError, ModelNotFoundError, UnsupportedError
+from snell.importers.gguf import GGUFFile, read_gguf
+from snell.llm.chat_template import ChatTemplate
+from snell.llm.compiler_protocol import Compiler
+from snell.llm.embed import EmbeddingModel, EmbeddingModelParts
+from snell.llm.engine_compiler import engine_compiler
+from snell.llm.families.encoder import Pooling
+from snell.llm.families.registry import DecoderFamily, family_named
+from snell.llm.gguf_weights import GGUFWeights
+from snell.llm.hugging_face_weights import open_hugging_face_weights
+from snell.llm.hyperparameters import Hyperparameters, gguf_hyperparameters, read_json
+from snell.llm.model import LanguageModel, LanguageModelParts
+from snell.llm.sampling import SamplingParams
+from snell.llm.tokenizer import Tokenizer
+from snell.store import CATALOGUE, ModelStore
+
+__all__ = ["load"]
+
+_KV_DTYPES = {"f16": f16, "f32": f32}
+Parts = LanguageModelParts | EmbeddingModelParts
+
+
+def load(
+    model: str | os.PathLike[str],
+    context: int | None = None,
+    threads: int | None = None,
+    kv_dtype: str = "f16",
+    precision: str | None = None,
+    *,
+    compiler: Compiler | None = None,
+) -> LanguageModel | EmbeddingModel:
+    """Open a model by its path, or by a short name ("smollm2", "minilm"), which is installed on its first use.
+
+    ``context`` is the most tokens of a text (None: what the model was trained for); ``kv_dtype`` "f16" or "f32";
+    ``threads`` and ``precision`` go to the compiler, which ``compiler`` replaces.  An architecture that is not
+    supported is an UnsupportedError.
+    """
+    if kv_dtype not in _KV_DTYPES:
+        raise ConfigError(f"kv_dtype: expected f16 or f32, received {kv_dtype!r}")
+    path = _located(model)
+    parts, trained = _folder_parts(path) if path.is_dir() else _file_parts(path)
+    if context is not None and not 1 <= context <= trained:
+        raise ConfigError(f"context: the model was trained for texts of 1 to {trained} tokens, received {context}")
+    chosen = compiler if compiler is not None else engine_compiler(threads, precision)
+    if isinstance(parts, EmbeddingModelParts):
+        return EmbeddingModel(parts, chosen, context=context or trained)
+    return LanguageModel(parts, chosen, context=context or trained, kv_dtype=_KV_DTYPES[kv_dtype])
+
+
+def _located(model: str | os.PathLike[str]) -> Path:
+    path = Path(model).expanduser()
+    if path.exists():
+        return path
+    if isinstance(model, str) and model in CATALOGUE:
+        return ModelStore(Config.from_environment(process_environment()).data_dir / "models").install(model)
+    raise ModelNotFoundError(
+        f"{os.fspath(model)!r}: no such file or folder, and the short names are {', '.join(CATALOGUE)}; "
+        "check the spelling"
+    )
+
+
+def _file_parts(path: Path) -> tuple[Parts, int]:
+    """The parts of a GGUF file's model, and the context that it was trained for."""
+    file = read_gguf(path)
+    keys = gguf_hyperparameters(file)
+    family = family_named(keys.prefix.removesuffix("."), keys.where)
+    tokenizer = Tokenizer.from_gguf(file.metadata)
+    if isinstance(family, DecoderFamily):
+        decoder = family.from_gguf(file)
+        template = _template(file.metadata.get("tokenizer.chat_template"), tokenizer)
+        parts = LanguageModelParts(decoder, GGUFWeights(file), tokenizer, template, SamplingParams())
+        return parts, decoder.sizes.context
+    encoder = family.from_gguf(file)
+    return EmbeddingModelParts(encoder, GGUFWeights(file), tokenizer, _gguf_pooling(file, keys)), encoder.sizes.context
+
+
+def _gguf_pooling(file: GGUFFile, keys: Hyperparameters) -> Pooling:
+    """llama.cpp's numbers: 0 none, 1 mean, 2 CLS, 3 last."""
+    number = keys.integer("pooling_type", 1)
+    known = {0: Pooling.MEAN, 1: Pooling.MEAN, 2: Pooling.CLS, 3: Pooling.LAST}
+    if number not in known:
+        raise UnsupportedError(f"{file.path}: pooling_type {number}; supported are 0 to 3")
+    return known[number]
+
+
+def _folder_parts(folder: Path) -> tuple[Parts, int]:
+    """The parts of a Hugging Face folder's model, and the context that it was trained for."""
+    config = read_json(folder / "config.json")
+    family = family_named(config.text("model_type"), config.where)
+    tokenizer = Tokenizer.from_file(folder)
+    weights = open_hugging_face_weights(folder, family.weight_names)
+    if isinstance(family, DecoderFamily):
+        decoder = family.from_config(config)
+        template = _template(_folder_template(folder), tokenizer)
+        parts = LanguageModelParts(decoder, weights, tokenizer, template, _folder_defaults(folder))
+        return parts, decoder.sizes.context
+    encoder = family.from_config(config)
+    return EmbeddingModelParts(encoder, weights, tokenizer, _folder_pooling(folder)), _folder_context(
+        folder, encoder.sizes.context
+    )
+
+
+def _folder_context(folder: Path, positions: int) -> int:
+    """Sentence-transformers models are trained on shorter texts than they have positions for."""
+    file = folder / "sentence_bert_config.json"
+    return min(positions, read_json(file).integer("max_seq_length", positions)) if file.is_file() else positions
+
+
+def _folder_pooling(folder: Path) -> Pooling:
+    file = folder / "1_Pooling" / "config.json"
+    if not file.is_file():
+        return Pooling.MEAN
+    config = read_json(file)
+    keys = {"mean_tokens": Pooling.MEAN, "cls_token": Pooling.CLS, "lasttoken": Pooling.LAST}
+    chosen = [pooling for key, pooling in keys.items() if config.flag(f"pooling_mode_{key}", False)]
+    if len(chosen) != 1:
+        raise UnsupportedError(f"{file}: expected exactly one of the poolings {', '.join(keys)}")
+    return chosen[0]
+
+
+def _folder_template(folder: Path) -> object:
+    separate = folder / "chat_template.jinja"
+    if separate.is_file():
+        return separate.read_text(encoding="utf-8")
+    file = folder / "tokenizer_config.json"
+    return read_json(file).values.get("chat_template") if file.is_file() else None
+
+
+def _folder_defaults(folder: Path) -> SamplingParams:
+    """``generation_config.json``, whose numbers mean something only where it says ``do_sample``."""
+    file = folder / "generation_config.json"
+    config = read_json(file) if file.is_file() else Hyperparameters({}, str(file))
+    if not config.flag("do_sample", False):
+        return SamplingParams()
+    return SamplingParams(
+        temperature=config.number("temperature", 1.0),
+        top_k=config.integer("top_k", 0),
+        top_p=config.number("top_p", 1.0),
+        min_p=config.number("min_p", 0.0),
+    )
+
+
+def _template(source: object, tokenizer: Tokenizer) -> ChatTemplate | None:
+    """The template, the one called "default" where there are several."""
+    if isinstance(source, list):
+        named: dict[str, Any] = {}
+        for entry in cast("list[Any]", source):
+            if not isinstance(entry, Mapping) or not {"name", "template"} <= entry.keys():
+                raise FileFormatError("chat_template: expected objects with name and template")
+            named[entry["name"]] = entry["template"]
+        source = named.get("default")
+    if source is None:
+        return None
+    if not isinstance(source, str):
+        raise FileFormatError(f"chat_template: expected a string, received {type(source).__name__}")
+    return ChatTemplate(source, tokenizer.bos_token, tokenizer.eos_token)

@@ -1,0 +1,188 @@
+"""LanguageModel: a text generator that was opened: generate, logits, embed.
+
+Every call has its own KV cache, so a model may be used from several threads.  Programs are traced and compiled on
+their first use.
+"""
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Unpack, cast, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from snell.dtypes import DType
+from snell.errors import ConfigError, ContextLengthError, ShapeError, UnsupportedError
+from snell.llm.chat_template import ChatTemplate
+from snell.llm.compiler_protocol import Array, CompiledProgram, Compiler
+from snell.llm.families.decoder import Decoder
+from snell.llm.families.encoder import Pooling
+from snell.llm.generation import Generation
+from snell.llm.generation_stream import GenerationPlan, GenerationStream
+from snell.llm.options import GenerateKeywords, GenerateOptions
+from snell.llm.programs import StepResult, step_program
+from snell.llm.prompt import Prompt, is_batch, prompt_ids
+from snell.llm.sampling import Sampler, SamplingParams
+from snell.llm.session import Session
+from snell.llm.text_stream import TextStream
+from snell.llm.tokenizer import Tokenizer
+from snell.llm.vectors import finished_vectors, fitted_ids, pooling_named
+from snell.llm.weights import WeightSource
+
+__all__ = ["LanguageModel", "LanguageModelParts"]
+
+PREFILL_CHUNK = 128
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LanguageModelParts:
+    """What a model consists of on disk; ``defaults`` are those of its generation config."""
+
+    decoder: Decoder
+    weights: WeightSource
+    tokenizer: Tokenizer
+    template: ChatTemplate | None
+    defaults: SamplingParams
+
+
+class LanguageModel:
+    """Made by ``snell.llm.load``.  ``context`` is the most tokens of a prompt and its continuation together."""
+
+    def __init__(
+        self,
+        parts: LanguageModelParts,
+        compiler: Compiler,
+        *,
+        context: int,
+        kv_dtype: DType,
+        chunk: int = PREFILL_CHUNK,
+    ) -> None:
+        self._parts = parts
+        self._compiler = compiler
+        self._cache = parts.decoder.sizes.cache(context, kv_dtype)
+        self._chunk = min(chunk, context)
+        self._programs: dict[StepResult, CompiledProgram] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The model's tokenizer."""
+        return self._parts.tokenizer
+
+    @property
+    def context(self) -> int:
+        """The most tokens that a prompt and its continuation may have together."""
+        return self._cache.capacity
+
+    @property
+    def vocab_size(self) -> int:
+        """The number of logits."""
+        return self._parts.decoder.sizes.vocabulary
+
+    @property
+    def has_chat_template(self) -> bool:
+        """Whether ``generate`` takes messages."""
+        return self._parts.template is not None
+
+    @overload
+    def generate(
+        self, prompt: Prompt, *, stream: Literal[True], **options: Unpack[GenerateKeywords]
+    ) -> GenerationStream: ...
+    @overload
+    def generate(  # pyright: ignore[reportOverlappingOverload]  # a string is a sequence of strings to the checker
+        self, prompt: Prompt, *, stream: Literal[False] = False, **options: Unpack[GenerateKeywords]
+    ) -> Generation: ...
+    @overload
+    def generate(
+        self, prompt: Sequence[Prompt], *, stream: Literal[False] = False, **options: Unpack[GenerateKeywords]
+    ) -> list[Generation]: ...
+
+    def generate(
+        self, prompt: Prompt | Sequence[Prompt], *, stream: bool = False, **options: Unpack[GenerateKeywords]
+    ) -> Generation | list[Generation] | GenerationStream:
+        """Continue a text, answer a conversation, or do so for a list of either; see ``GenerateOptions``.
+
+        ``stream=True`` returns a closable iterator of chunks.  Raises ContextLengthError where the prompt and
+        ``max_tokens`` do not fit the context, before anything runs.
+        """
+        checked = GenerateOptions(**options)
+        if is_batch(prompt):
+            if stream:
+                raise UnsupportedError("stream=True takes one prompt; call generate for each of them")
+            return [self._stream(one, checked, finish=True).result for one in cast("Sequence[Prompt]", prompt)]
+        started = self._stream(cast("Prompt", prompt), checked, finish=not stream)
+        return started if stream else started.result
+
+    def logits(self, token_ids: npt.ArrayLike, lengths: Sequence[int] | None = None) -> npt.NDArray[np.float32]:
+        """ids (T,) → f32 (T, vocab); ids (B, T), of which the first ``lengths`` of each row count → (B, T, vocab).
+
+        Row t follows from ids[: t + 1].  Rows behind a length are 0.
+        """
+        ids = np.asarray(token_ids)
+        if ids.ndim == 1 and lengths is None:
+            return self._all_rows(StepResult.ALL_LOGITS, ids.tolist())
+        if ids.ndim != 2:
+            raise ShapeError(f"logits expected token ids (T,), or (B, T) with lengths, received shape {ids.shape}")
+        counts = [ids.shape[1]] * ids.shape[0] if lengths is None else list(lengths)
+        if len(counts) != ids.shape[0] or not all(0 < count <= ids.shape[1] for count in counts):
+            raise ShapeError(f"logits expected {ids.shape[0]} lengths of 1 to {ids.shape[1]}, received {counts}")
+        result = np.zeros((*ids.shape, self.vocab_size), np.float32)
+        for row, count in enumerate(counts):
+            result[row, :count] = self._all_rows(StepResult.ALL_LOGITS, ids[row, :count].tolist())
+        return result
+
+    def embed(
+        self,
+        texts: str | Sequence[str],
+        pooling: str | None = None,
+        normalize: bool = True,
+        dimensions: int | None = None,
+        truncate: bool = False,
+    ) -> npt.NDArray[np.float32]:
+        """f32 (texts, d): each text's normalised hidden state, of the last token or the mean (``pooling``)."""
+        chosen = pooling_named(pooling, Pooling.LAST)
+        rows: list[npt.NDArray[np.float32]] = []
+        for ids in fitted_ids(self.tokenizer, texts, self.context, truncate):
+            states = self._all_rows(StepResult.HIDDEN, ids)
+            match chosen:
+                case Pooling.MEAN:
+                    rows.append(states.mean(axis=0, dtype=np.float64).astype(np.float32))
+                case Pooling.LAST:
+                    rows.append(states[-1])
+                case Pooling.CLS:
+                    raise UnsupportedError("pooling 'cls': the first token of a decoder sees nothing; use last or mean")
+        return finished_vectors(np.stack(rows) if rows else None, normalize, dimensions)
+
+    def _stream(self, prompt: Prompt, options: GenerateOptions, *, finish: bool) -> GenerationStream:
+        ids = prompt_ids(prompt, self.tokenizer, self._parts.template)
+        room = self.context - len(ids)
+        wanted = room if options.max_tokens is None else options.max_tokens
+        if wanted > room or room < 0:
+            raise ContextLengthError(
+                f"a prompt of {len(ids)} tokens and max_tokens={wanted} do not fit the context of {self.context} "
+                "tokens; shorten the prompt, ask for fewer tokens, or load the model with a larger context"
+            )
+        plan = GenerationPlan(ids, wanted, self.tokenizer.eos_ids, options.logprobs)
+        session = Session(self._program(StepResult.LAST_LOGITS), self._cache, self._chunk)
+        text = TextStream(self.tokenizer, options.stop_strings)
+        stream = GenerationStream(plan, session, Sampler(options.sampling(self._parts.defaults)), text)
+        if finish:
+            for _ in stream:
+                pass
+        return stream
+
+    def _all_rows(self, result: StepResult, ids: Sequence[int]) -> npt.NDArray[np.float32]:
+        """The program's rows for every token, on a fresh cache."""
+        if not ids:
+            raise ConfigError("expected at least one token id, received none")
+        session = Session(self._program(result), self._cache, self._chunk)
+        rows: list[Array] = list(session.results(ids))
+        return np.concatenate(rows)
+
+    def _program(self, result: StepResult) -> CompiledProgram:
+        with self._lock:
+            if result not in self._programs:
+                traced = step_program(self._parts.decoder, self._parts.weights, self._cache, self._chunk, result)
+                self._programs[result] = self._compiler.compile(traced)
+            return self._programs[result]
