@@ -177,8 +177,13 @@ def test_float_arithmetic_follows_numpy_on_special_values(dtype: DType, schedule
     x, y = a.astype(compute), b.astype(compute)
     with np.errstate(all="ignore"):
         table: dict[Op, Array] = {
-            Add(): x + y, Subtract(): x - y, Mul(): x * y, Divide(): x / y, Maximum(): np.maximum(x, y), Mod(): np.mod(x, y),
-        }  # fmt: skip
+            Add(): x + y,
+            Subtract(): x - y,
+            Mul(): x * y,
+            Divide(): x / y,
+            Maximum(): np.maximum(x, y),
+            Mod(): np.mod(x, y),
+        }
         for op, expected in table.items():
             actual = apply(op, [(dtype, a), (dtype, b)], dtype, schedule)
             same(actual, expected.astype(dtype.numpy).astype(np.float64))

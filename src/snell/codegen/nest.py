@@ -162,16 +162,21 @@ class Nest:
 
     def _vector(self, loop: Loop, position: Position) -> None:
         level, extent = loop.level, position.extent
-        if self.positions.vector not in (None, level.axis):
+        if self.positions.vector is not None:
             raise CompileError(
                 f"level {level} lies inside of the vector level of {self.positions.vector}; one at a time"
             )
-        outer, self.positions.vector = self.positions.vector, level.axis
         for offset in range(0, _maximum(extent), level.step):
+            if isinstance(extent, int) and extent - offset == 1:
+                # A single position is a scalar: an axis of extent 1 does not occur in index expressions.
+                inner = self.positions.unrolled(position, offset, 1)
+                self._at(level.axis, inner, lambda: self.block(loop.body))
+                continue
             mask = self._lane_mask(extent, offset, level.step)
             inner = self.positions.vectorised(position, offset, level.step, mask)
+            self.positions.vector = level.axis
             self._at(level.axis, inner, lambda: self.block(loop.body))
-        self.positions.vector = outer
+            self.positions.vector = None
 
     def _lane_mask(self, extent: Extent, offset: int, lanes: int) -> int | str | None:
         if isinstance(extent, int):

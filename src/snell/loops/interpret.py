@@ -300,7 +300,7 @@ class _Evaluator:
 
     def integer(self, expression: Expr, active: Array) -> Any:
         atoms = {a: a.key for a in expression.atoms() if isinstance(a, Opaque)}
-        loaded = {a: self.value(key, active) for a, key in atoms.items() if isinstance(key, Term)}
+        loaded = {a: self.value(key, active).astype(np.int64) for a, key in atoms.items() if isinstance(key, Term)}
         return expression.evaluate({**self.env, **loaded})
 
     def _load(self, item: Term, active: Array) -> Array:
