@@ -1,0 +1,231 @@
+"""The on-disk cache of compiled objects and records: content-addressed files that any number of processes may share.
+
+An entry's file name is the SHA-256 of its key text, which holds all that its bytes depend on.  Writers put a finished
+temporary file in place by one rename, so a reader sees a whole entry or none; every entry carries a checksum, and a cut
+or damaged one is dropped and made again.  A folder that cannot be used costs a warning, never a result; only the explicit
+commands (`info`, `clear`, `export`, `load`) raise CacheError.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import tempfile
+import time
+import warnings
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+from snell.codegen.llvm import CODEGEN_LEVEL, compile_object
+from snell.errors import CacheError
+from snell.targets import Target
+
+__all__ = ["Cache", "CacheInfo", "compile_cached", "object_key"]
+
+_MAGIC: Final = b"snell cache 1\n"
+_NAME: Final = re.compile(r"[0-9a-f]{64}")
+_TEMPORARY: Final = ".writing-"
+# A temporary file of this age belongs to a writer that died.
+_ABANDONED_SECONDS: Final = 3600.0
+# Reading marks an entry as used; more often than this the mark would cost more than it tells.
+_MARK_SECONDS: Final = 60.0
+# Eviction goes below the limit, so that it does not run on every write.
+_KEPT_SHARE: Final = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class CacheInfo:
+    """What a cache holds."""
+
+    folder: Path
+    entries: int
+    size_bytes: int
+    limit_bytes: int
+
+
+class Cache:
+    """Entries under one folder, at most `limit_bytes` of them; those unused for longest go first."""
+
+    def __init__(self, folder: Path, limit_bytes: int) -> None:
+        self.folder = folder
+        self.limit_bytes = limit_bytes
+        self._size: int | None = None
+        self._has_warned = False
+
+    def get(self, key: str) -> bytes | None:
+        """The entry's bytes, or None; a damaged entry is removed."""
+        path = self._path(key)
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            self._warn("read", error)
+            return None
+        payload = _payload(data)
+        if payload is None:
+            with contextlib.suppress(OSError):
+                path.unlink()
+            return None
+        self._mark(path)
+        return payload
+
+    def put(self, key: str, payload: bytes) -> None:
+        """Store the bytes; failure to do so is a warning."""
+        try:
+            self._write(self._path(key), _entry(payload))
+            self._make_room(len(payload))
+        except OSError as error:
+            self._warn("write", error)
+
+    def get_or_make(self, key: str, make: Callable[[], bytes]) -> bytes:
+        """The entry, made and stored where it is missing; two processes may both make it, either result stands."""
+        payload = self.get(key)
+        if payload is None:
+            payload = make()
+            self.put(key, payload)
+        return payload
+
+    def info(self) -> CacheInfo:
+        """Count the entries and their bytes."""
+        with _reported("read", self.folder):
+            sizes = [path.stat().st_size for path in self._entries()]
+        return CacheInfo(self.folder, len(sizes), sum(sizes), self.limit_bytes)
+
+    def clear(self) -> int:
+        """Remove every entry; how many there were."""
+        count = 0
+        with _reported("clear", self.folder):
+            for path in [*self._entries(), *self._temporaries()]:
+                path.unlink(missing_ok=True)
+                count += _NAME.fullmatch(path.name) is not None
+        self._size = None
+        return count
+
+    def export(self, target: Path) -> int:
+        """Write every entry into one file; how many."""
+        with _reported("export", target):
+            count = 0
+            with zipfile.ZipFile(target, "w") as archive:
+                for path in self._entries():
+                    data = path.read_bytes()
+                    if _payload(data) is not None:
+                        archive.writestr(path.name, data)
+                        count += 1
+        return count
+
+    def load(self, source: Path) -> int:
+        """Take over the entries of an exported file; CacheError before anything is written if one is damaged."""
+        with _reported("import", source):
+            try:
+                with zipfile.ZipFile(source) as archive:
+                    entries = {name: archive.read(name) for name in archive.namelist()}
+            except zipfile.BadZipFile as error:
+                raise CacheError(f"{source}: expected a file that `snell cache export` wrote; {error}") from error
+            for name, data in entries.items():
+                if not _NAME.fullmatch(name) or _payload(data) is None:
+                    raise CacheError(f"{source}: entry {name!r} is damaged; export the cache again")
+            for name, data in entries.items():
+                self._write(self.folder / name[:2] / name, data)
+            self._make_room(sum(map(len, entries.values())))
+        return len(entries)
+
+    def _path(self, key: str) -> Path:
+        name = hashlib.sha256(key.encode()).hexdigest()
+        return self.folder / name[:2] / name
+
+    def _write(self, path: Path, data: bytes) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=_TEMPORARY, dir=path.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+            os.replace(name, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+            raise
+
+    def _mark(self, path: Path) -> None:
+        # A read-only cache stays usable: without the mark the order of eviction is only less exact.
+        with contextlib.suppress(OSError):
+            if time.time() - path.stat().st_mtime > _MARK_SECONDS:
+                os.utime(path)
+
+    def _make_room(self, added: int) -> None:
+        """Evict when the size known to this process exceeds the limit; others' writes are seen at the next count."""
+        if self._size is not None:
+            self._size += added
+        if self._size is None or self._size > self.limit_bytes:
+            self._size = self._evict()
+
+    def _evict(self) -> int:
+        now = time.time()
+        for path in self._temporaries():
+            with contextlib.suppress(OSError):
+                if now - path.stat().st_mtime > _ABANDONED_SECONDS:
+                    path.unlink()
+        found: list[tuple[float, int, Path]] = []
+        for path in self._entries():
+            with contextlib.suppress(FileNotFoundError):
+                status = path.stat()
+                found.append((max(status.st_mtime, status.st_atime), status.st_size, path))
+        total = sum(size for _, size, _ in found)
+        if total <= self.limit_bytes:
+            return total
+        for _, size, path in sorted(found, key=lambda item: (item[0], str(item[2]))):
+            if total <= self.limit_bytes * _KEPT_SHARE:
+                break
+            path.unlink(missing_ok=True)
+            total -= size
+        return total
+
+    def _entries(self) -> Iterator[Path]:
+        yield from (path for path in sorted(self.folder.glob("??/*")) if _NAME.fullmatch(path.name))
+
+    def _temporaries(self) -> Iterator[Path]:
+        yield from self.folder.glob(f"??/{_TEMPORARY}*")
+
+    def _warn(self, verb: str, error: OSError) -> None:
+        if not self._has_warned:
+            self._has_warned = True
+            text = f"cannot {verb} the cache {self.folder} ({error}); going on without it"
+            warnings.warn(f"{text}; set SNELL_CACHE_DIR to a writable folder", RuntimeWarning, stacklevel=4)
+
+
+def object_key(llvm_ir: str, target: Target, level: int = CODEGEN_LEVEL) -> str:
+    """All that an object file depends on: the text, the processor's description and LLVM's version."""
+    return "\n".join(("object", version("llvmlite"), str(level), repr(target), llvm_ir))
+
+
+def compile_cached(cache: Cache, llvm_ir: str, target: Target, level: int = CODEGEN_LEVEL) -> bytes:
+    """`compile_object` through the cache."""
+    return cache.get_or_make(object_key(llvm_ir, target, level), lambda: compile_object(llvm_ir, target, level))
+
+
+def _entry(payload: bytes) -> bytes:
+    return _MAGIC + hashlib.sha256(payload).digest() + payload
+
+
+def _payload(data: bytes) -> bytes | None:
+    """The payload of an entry, None when it is cut or damaged."""
+    start = len(_MAGIC) + 32
+    payload = data[start:]
+    whole = data.startswith(_MAGIC) and hashlib.sha256(payload).digest() == data[len(_MAGIC) : start]
+    return payload if whole else None
+
+
+@contextlib.contextmanager
+def _reported(verb: str, path: Path) -> Iterator[None]:
+    try:
+        yield
+    except CacheError:
+        raise
+    except OSError as error:
+        raise CacheError(f"cannot {verb} {path}: {error.strerror or error}; check its permissions and space") from error
