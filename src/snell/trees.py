@@ -1,8 +1,8 @@
 """Pytrees: nested dicts, lists, tuples, named tuples and registered dataclasses, with anything else as a leaf.
 
-`flatten` gives the leaves in a deterministic order (dicts by sorted key) and a hashable `Structure`; `unflatten` inverts
-it.  `None` is an empty tree.  A dataclass takes part once it is registered; its fields marked static belong to the
-structure, so two trees with different static fields have different structures.
+`flatten` gives the leaves in a deterministic order (dicts by sorted key) and a hashable `Structure`; `unflatten`
+inverts it.  `None` is an empty tree.  A dataclass takes part once it is registered; its fields marked static belong
+to the structure, so two trees with different static fields have different structures.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ def register(cls: _Class, static: Sequence[str] = ()) -> _Class:
     Raises GraphError for a class that is not a dataclass, or for a static name that is not a field.
     """
     if not is_dataclass(cls):
-        raise GraphError(f"trees.register expected a dataclass, received {cls.__name__}; decorate it with @dataclass first")
+        raise GraphError(
+            f"trees.register expected a dataclass, received {cls.__name__}; decorate it with @dataclass first"
+        )
     names = [field.name for field in fields(cls) if field.init]
     unknown = [name for name in static if name not in names]
     if unknown:

@@ -3,6 +3,7 @@
 from snell.frontend import methods
 from snell.frontend.context import Trace
 from snell.frontend.evaluator import Evaluator
+from snell.frontend.ops import random
 from snell.frontend.ops.activation import (
     celu,
     elu,
@@ -45,6 +46,7 @@ from snell.frontend.ops.comparison import (
     where,
 )
 from snell.frontend.ops.contraction import dot, einsum, matmul, outer, tensordot
+from snell.frontend.ops.convolution import conv, conv1d, conv2d, conv3d, conv_transpose
 from snell.frontend.ops.creation import (
     arange,
     array,
@@ -131,6 +133,7 @@ from snell.frontend.ops.movement import (
     window,
 )
 from snell.frontend.ops.normalisation import batch_norm, group_norm, instance_norm, layer_norm, rms_norm
+from snell.frontend.ops.pooling import avg_pool, global_avg_pool, max_pool
 from snell.frontend.ops.power import power
 from snell.frontend.ops.reduction import (
     all,
@@ -148,6 +151,7 @@ from snell.frontend.ops.reduction import (
     var,
 )
 from snell.frontend.ops.rounding import ceil, floor, fmod, round, trunc
+from snell.frontend.ops.sorting import argsort, sort, topk
 from snell.frontend.promotion import DTypeLike, as_dtype, as_tensor
 from snell.frontend.tensor import Tensor, TensorLike
 from snell.frontend.trace import TensorSpec, Traced, trace
@@ -169,6 +173,7 @@ __all__ = [
     "arange",
     "argmax",
     "argmin",
+    "argsort",
     "array",
     "as_dtype",
     "as_tensor",
@@ -178,6 +183,7 @@ __all__ = [
     "atan",
     "atanh",
     "attention",
+    "avg_pool",
     "barrier",
     "batch_norm",
     "bitwise_and",
@@ -193,6 +199,11 @@ __all__ = [
     "clip",
     "concatenate",
     "contiguous",
+    "conv",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose",
     "cos",
     "cosh",
     "count_nonzero",
@@ -221,6 +232,7 @@ __all__ = [
     "full",
     "full_like",
     "gelu",
+    "global_avg_pool",
     "greater",
     "greater_equal",
     "group_norm",
@@ -250,6 +262,7 @@ __all__ = [
     "logsumexp",
     "matmul",
     "max",
+    "max_pool",
     "maximum",
     "mean",
     "methods",
@@ -270,6 +283,7 @@ __all__ = [
     "permute",
     "power",
     "prod",
+    "random",
     "reciprocal",
     "relu",
     "relu6",
@@ -294,6 +308,7 @@ __all__ = [
     "softmax",
     "softplus",
     "softsign",
+    "sort",
     "split",
     "sqrt",
     "square",
@@ -308,6 +323,7 @@ __all__ = [
     "tanh",
     "tensordot",
     "tile",
+    "topk",
     "trace",
     "transpose",
     "tri",

@@ -91,7 +91,9 @@ class Trace:
                 "return it from the compiled function, or build it with an engine (sn.Graph, sn.array)"
             )
         graph = self.graph([(f"out{k}", operand) for k, operand in enumerate(operands)], all_checks=False)
-        missing = [node.op.name for node in graph.inputs() if isinstance(node.op, Input) and node.op.name not in self.arrays]
+        missing = [
+            node.op.name for node in graph.inputs() if isinstance(node.op, Input) and node.op.name not in self.arrays
+        ]
         if missing:
             raise GraphError(f"inputs {', '.join(missing)} have no array yet; set them before asking for a value")
         return list(self.evaluator.evaluate(graph, self.arrays))

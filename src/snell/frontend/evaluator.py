@@ -1,4 +1,4 @@
-"""Evaluator: what a tensor asks for its value.  The frontend builds graphs and runs nothing; an engine supplies this."""
+"""Evaluator: what a tensor asks for its value.  The frontend runs nothing; an engine supplies this."""
 
 from __future__ import annotations
 

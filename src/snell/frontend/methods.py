@@ -67,7 +67,10 @@ METHODS: dict[str, Callable[..., Any]] = {
     "astype": elementwise.astype,
     "contiguous": elementwise.contiguous,
     "matmul": contraction.matmul,
-    **{name: getattr(elementwise, name) for name in ("exp", "log", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf", "sigmoid")},
+    **{
+        name: getattr(elementwise, name)
+        for name in ("exp", "log", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf", "sigmoid")
+    },
     **{name: getattr(rounding, name) for name in ("floor", "ceil", "round", "trunc")},
     "abs": comparison.absolute,
     "clip": comparison.clip,

@@ -24,8 +24,8 @@ from snell.graph.primitives import Constant, Contiguous, Iota, Mul, Op
 from snell.symbolic import Dim, Expr, Shape, Size, View, as_expr, as_size, show_shape
 
 __all__ = [
-    "DTypeLike", "apply", "as_dtype", "as_tensor", "broadcast", "broadcast_shape", "cast_to", "constant_in", "known_scalar",
-    "lift", "meet", "promote", "promote_float", "result_dtype", "scalar_like",
+    "DTypeLike", "apply", "as_dtype", "as_tensor", "broadcast", "broadcast_shape", "cast_to", "constant_in",
+    "known_scalar", "lift", "meet", "promote", "promote_float", "result_dtype", "scalar_like",
 ]  # fmt: skip
 
 DTypeLike = DType | str | type | np.dtype[Any]
@@ -193,8 +193,8 @@ def broadcast_shape(*shapes: Shape) -> Shape:
                 symbolic = isinstance(size, Expr) or isinstance(result[k], Expr)
                 kind = SymbolicError if symbolic else ShapeError
                 raise kind(
-                    f"shapes {' and '.join(show_shape(s) for s in shapes)} do not broadcast: axis {k - rank} has extents "
-                    f"{result[k]} and {size}, expected equal extents or 1"
+                    f"shapes {' and '.join(show_shape(s) for s in shapes)} do not broadcast: "
+                    f"axis {k - rank} has extents {result[k]} and {size}, expected equal extents or 1"
                 )
             result[k] = size
     return tuple(result)

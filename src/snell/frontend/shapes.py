@@ -1,4 +1,4 @@
-"""Shapes as users write them: axes counted from either end, sizes as integers, Dims or -1, and errors that name them."""
+"""Shapes as users write them: axes counted from either end, sizes as integers, Dims or -1; errors name them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,17 @@ from collections.abc import Iterable, Sequence
 from snell.errors import ShapeError, SymbolicError
 from snell.symbolic import Dim, Expr, Shape, Size, as_expr, as_size, product, show_shape
 
-__all__ = ["AxisLike", "ShapeLike", "SizeLike", "as_shape", "flat_arguments", "known_size", "normal_axes", "normal_axis", "resolve_shape"]
+__all__ = [
+    "AxisLike",
+    "ShapeLike",
+    "SizeLike",
+    "as_shape",
+    "flat_arguments",
+    "known_size",
+    "normal_axes",
+    "normal_axis",
+    "resolve_shape",
+]
 
 SizeLike = int | Dim | Expr
 ShapeLike = SizeLike | Sequence[SizeLike]
@@ -71,7 +81,7 @@ def resolve_shape(source: Shape, target: Sequence[SizeLike]) -> Shape:
     if missing * rest != total:
         kind = ShapeError if total.is_constant and rest.is_constant else SymbolicError
         raise kind(
-            f"cannot reshape {show_shape(source)} to {tuple(map(str, target))}: {rest} does not provably divide {total}; "
-            "give the size, or a Dim with multiple=..."
+            f"cannot reshape {show_shape(source)} to {tuple(map(str, target))}: "
+            f"{rest} does not provably divide {total}; declare the extent as a product, such as 4*Dim('blocks')"
         )
     return as_shape([as_size(missing) if k in unknown else size for k, size in enumerate(target)])

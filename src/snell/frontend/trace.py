@@ -31,8 +31,8 @@ __all__ = ["TensorSpec", "Trace", "Traced", "spec_of", "trace"]
 class TensorSpec:
     """What is known of an argument before it is given: shape (with Dims), dtype, and how it may be used.
 
-    `frozen`: bound once (a weight); `donated`: may be overwritten; `weak`: a Python number; `storage`: a typed window of
-    a file's bytes.  The name defaults to the argument's path.
+    `frozen`: bound once (a weight); `donated`: may be overwritten; `weak`: a Python number; `storage`: a typed
+    window of a file's bytes.  The name defaults to the argument's path.
     """
 
     shape: Shape
@@ -102,7 +102,8 @@ def trace(function: Callable[..., Any], specs: Sequence[Any], names: Sequence[st
     outputs, output_tree = trees.flatten(result)
     paths = trees.paths(result)
     named = [
-        (".".join(("result", *path)), _output(value, context).operand) for value, path in zip(outputs, paths, strict=True)
+        (".".join(("result", *path)), _output(value, context).operand)
+        for value, path in zip(outputs, paths, strict=True)
     ]
     return Traced(context.graph(named), tuple(inputs), structure, output_tree, dict(context.arrays))
 

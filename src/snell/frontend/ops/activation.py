@@ -14,8 +14,8 @@ from snell.frontend.shapes import AxisLike
 from snell.frontend.tensor import Tensor, TensorLike
 
 __all__ = [
-    "celu", "elu", "gelu", "hardsigmoid", "hardswish", "leaky_relu", "log_sigmoid", "log_softmax", "mish", "relu", "relu6", "selu",
-    "silu", "softmax", "softplus", "softsign",
+    "celu", "elu", "gelu", "hardsigmoid", "hardswish", "leaky_relu", "log_sigmoid", "log_softmax", "mish", "relu",
+    "relu6", "selu", "silu", "softmax", "softplus", "softsign",
 ]  # fmt: skip
 
 
@@ -117,5 +117,3 @@ def log_softmax(x: TensorLike, axis: AxisLike = -1) -> Tensor:
     values = wide(y)
     shifted = subtract(values, maximum_of(values, axis, keepdims=True))
     return astype(subtract(shifted, log(raw_sum(exp(shifted), axis, keepdims=True))), y.dtype)
-
-

@@ -47,9 +47,9 @@ def attention(
     """softmax(query·keyᵀ·scale)·value: (…, heads, queries, d), (…, key heads, keys, d), (…, key heads, keys, e)
     → (…, heads, queries, e).
 
-    `mask` broadcasts to (…, heads, queries, keys): bool (True = may attend) or numbers added to the scores.  A row that
-    may attend to nothing gives zeros.  `is_causal`: query i may attend to keys up to `query_offset` + i.  `heads` may be
-    a multiple of the key heads (grouped heads share a key head).  `scale` defaults to 1/√d.  f16 and bf16 scores are
+    `mask` broadcasts to (…, heads, queries, keys): bool (True = may attend) or numbers added to the scores.  A row
+    that may attend to nothing gives zeros.  `is_causal`: query i may attend to keys up to `query_offset` + i.  `heads`
+    may be a multiple of the key heads (grouped heads share one).  `scale` defaults to 1/√d.  f16 and bf16 scores are
     computed in f32.  Raises ShapeError where heads, widths or lengths do not fit.
     """
     q, k, v = promote(query, key, value)
@@ -114,7 +114,7 @@ def _masked(scores: Tensor, mask: Tensor) -> Tensor:
 def rope_table(
     positions: TensorLike, width: int, base: float = 10000.0, frequencies: TensorLike | None = None
 ) -> tuple[Tensor, Tensor]:
-    """cos and sin (*positions.shape, width/2), f32, of position·base^(-2i/width), or of position·frequencies (width/2,)."""
+    """cos and sin (*positions.shape, width/2), f32, of position·base^(-2i/width) or position·frequencies (width/2,)."""
     places = astype(as_tensor(positions), "f32")
     if frequencies is None:
         exponents = astype(arange(width // 2), "f32") * (-2.0 * math.log(base) / width)
@@ -143,5 +143,3 @@ def rope(x: TensorLike, cosines: TensorLike, sines: TensorLike, *, interleaved: 
     joined = reshape(stack(turned, -1), values.shape) if interleaved else concatenate(turned, -1)
     result = astype(joined, tensor.dtype)
     return result if rest.shape[-1] == 0 else concatenate([result, rest], -1)
-
-

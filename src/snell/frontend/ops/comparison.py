@@ -27,8 +27,9 @@ from snell.frontend.tensor import Tensor, TensorLike
 from snell.graph.primitives import LessThan, Mul
 
 __all__ = [
-    "absolute", "clip", "equal", "greater", "greater_equal", "isfinite", "isinf", "isnan", "less", "less_equal", "logical_and",
-    "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "not_equal", "reversed_order", "sign", "where",
+    "absolute", "clip", "equal", "greater", "greater_equal", "isfinite", "isinf", "isnan", "less", "less_equal",
+    "logical_and", "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "not_equal", "reversed_order",
+    "sign", "where",
 ]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Contractions: expanded views, a product, a sum.  The dtype stays (integers wrap); the compiler accumulates f16 in f32."""
+"""Contractions: expanded views, a product, a sum.  The dtype stays, integers wrap, f16 accumulates in f32."""
 
 from __future__ import annotations
 
@@ -26,13 +26,15 @@ def _numbers(*values: TensorLike) -> tuple[Tensor, ...]:
 
 
 def matmul(a: TensorLike, b: TensorLike) -> Tensor:
-    """(…, m, k) @ (…, k, n) → (…, m, n), leading axes broadcasting; a vector takes part as a row or column and vanishes.
+    """(…, m, k) @ (…, k, n) → (…, m, n), leading axes broadcasting; a vector is a row or a column and vanishes.
 
     Raises ShapeError for scalars, or where the two extents k differ.
     """
     x, y = _numbers(a, b)
     if x.ndim == 0 or y.ndim == 0:
-        raise ShapeError(f"matmul expected vectors or matrices, received {show_shape(x.shape)} and {show_shape(y.shape)}")
+        raise ShapeError(
+            f"matmul expected vectors or matrices, received {show_shape(x.shape)} and {show_shape(y.shape)}"
+        )
     inner = y.shape[-2] if y.ndim > 1 else y.shape[0]
     if x.shape[-1] != inner:
         raise ShapeError(
@@ -53,7 +55,9 @@ def dot(a: TensorLike, b: TensorLike) -> Tensor:
     """Σ a·b of two vectors."""
     x, y = _numbers(a, b)
     if x.ndim != 1 or y.ndim != 1:
-        raise ShapeError(f"dot expected two vectors, received {show_shape(x.shape)} and {show_shape(y.shape)}; use matmul")
+        raise ShapeError(
+            f"dot expected two vectors, received {show_shape(x.shape)} and {show_shape(y.shape)}; use matmul"
+        )
     return matmul(x, y)
 
 
@@ -114,7 +118,9 @@ def _parsed(equation: str, ranks: list[int]) -> tuple[list[str], str]:
     if len(terms) != len(ranks) or not ranks:
         raise ShapeError(f"einsum {equation!r} names {len(terms)} operands, received {len(ranks)}")
     free = [c for c in string.ascii_uppercase + string.ascii_lowercase if c not in text]
-    widths = [rank - len(term.replace("...", "")) if "..." in term else 0 for term, rank in zip(terms, ranks, strict=True)]
+    widths = [
+        rank - len(term.replace("...", "")) if "..." in term else 0 for term, rank in zip(terms, ranks, strict=True)
+    ]
     dots = "".join(free[: max(widths)]) if max(widths) > 0 else ""
     inputs = [
         term.replace("...", dots[len(dots) - width :]) if width >= 0 else term

@@ -22,8 +22,8 @@ from snell.graph.primitives import Iota
 from snell.symbolic import as_expr, as_size
 
 __all__ = [
-    "arange", "array", "eye", "full", "full_like", "iota", "linspace", "ones", "ones_like", "size_of", "tri", "tril", "triu", "zeros",
-    "zeros_like",
+    "arange", "array", "eye", "full", "full_like", "iota", "linspace", "ones", "ones_like", "size_of", "tri",
+    "tril", "triu", "zeros", "zeros_like",
 ]  # fmt: skip
 
 
@@ -83,7 +83,9 @@ def iota(extent: SizeLike, dtype: DTypeLike = i64, trace: Trace | None = None) -
     return astype(Tensor(home.add(Iota(size, i64)), home), target)
 
 
-def arange(start: SizeLike | float, stop: SizeLike | float | None = None, step: float = 1, dtype: DTypeLike | None = None) -> Tensor:
+def arange(
+    start: SizeLike | float, stop: SizeLike | float | None = None, step: float = 1, dtype: DTypeLike | None = None
+) -> Tensor:
     """start, start+step, … below stop (above it for a negative step); one argument counts from 0.
 
     i64 for integers and Dims, f32 for floats, unless a dtype is given.  Dims need step 1.
@@ -95,7 +97,9 @@ def arange(start: SizeLike | float, stop: SizeLike | float | None = None, step: 
         return _arange_floats(float(low), float(high), step, as_dtype(dtype or f32))  # type: ignore[arg-type]  # Dims with floats fail in float()
     span = as_expr(high) - as_expr(low)
     if not span.is_constant and step != 1:
-        raise ShapeError(f"arange over a symbolic span {span} expected step 1, received {step}; multiply the result instead")
+        raise ShapeError(
+            f"arange over a symbolic span {span} expected step 1, received {step}; multiply the result instead"
+        )
     count = as_size(span) if step == 1 else max(0, -((-known_size(as_size(span), "arange")) // int(step)))
     positions = iota(max(0, count) if isinstance(count, int) else count)
     values = positions * int(step) + as_size(low)

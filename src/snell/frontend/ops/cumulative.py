@@ -32,7 +32,9 @@ def _accumulable(x: Tensor, dtype: DTypeLike | None) -> Tensor:
     return x if x.dtype.is_float or x.dtype == u64 else astype(x, i64)
 
 
-def cumsum(x: TensorLike, axis: int | None = None, dtype: DTypeLike | None = None, *, exclusive: bool = False) -> Tensor:
+def cumsum(
+    x: TensorLike, axis: int | None = None, dtype: DTypeLike | None = None, *, exclusive: bool = False
+) -> Tensor:
     """Sums of all elements up to each one (before it, if `exclusive`); integers and bool add up in i64.
 
     With no axis the tensor is flattened.  The extent may be a Dim.

@@ -19,7 +19,7 @@ from snell.frontend.ops.movement import flatten, movedim, reshape, unsqueeze, ze
 from snell.frontend.ops.reduction import any as any_of
 from snell.frontend.ops.reduction import max as max_of
 from snell.frontend.ops.reduction import raw_sum
-from snell.frontend.promotion import DTypeLike, as_dtype, as_tensor, broadcast_shape, lift
+from snell.frontend.promotion import DTypeLike, as_dtype, as_tensor, lift
 from snell.frontend.shapes import SizeLike, known_size, normal_axis
 from snell.frontend.tensor import Tensor, TensorLike
 from snell.symbolic import Size, as_expr, as_size, product, show_shape
@@ -88,9 +88,7 @@ def take(x: TensorLike, indices: TensorLike, axis: int = 0, *, mode: str = "rais
 
 def _picked(x: Tensor, positions: Tensor, axis: int) -> Tensor:
     extent, after = x.shape[axis], x.ndim - axis - 1
-    candidates = reshape(
-        movedim(x, axis, -1), [*x.shape[:axis], *[1] * positions.ndim, *x.shape[axis + 1 :], extent]
-    )
+    candidates = reshape(movedim(x, axis, -1), [*x.shape[:axis], *[1] * positions.ndim, *x.shape[axis + 1 :], extent])
     wanted = reshape(positions, [*positions.shape, *[1] * (after + 1)])
     return _selected_sum(equal(wanted, iota(extent, positions.dtype)), candidates)
 
@@ -108,7 +106,9 @@ def take_along_axis(x: TensorLike, indices: TensorLike, axis: int = -1, *, mode:
     """result[…, k, …] = x[…, indices[…, k, …], …]; the other axes of x and indices broadcast."""
     tensor, idx = lift(x, indices)
     if tensor.ndim != idx.ndim:
-        raise ShapeError(f"take_along_axis expected equal ranks, received {show_shape(tensor.shape)} and {show_shape(idx.shape)}")
+        raise ShapeError(
+            f"take_along_axis expected equal ranks, received {show_shape(tensor.shape)} and {show_shape(idx.shape)}"
+        )
     k = normal_axis(axis, tensor.ndim)
     places = _Places(as_indices(idx, "take_along_axis"), tensor.shape[k], mode)
     candidates = unsqueeze(movedim(tensor, k, -1), -2)
@@ -137,7 +137,9 @@ def _hits(x: Tensor, idx: Tensor, updates: Tensor, axis: int, mode: str) -> tupl
     return places, equal(positions, rows), moved
 
 
-def scatter_add(x: TensorLike, indices: TensorLike, updates: TensorLike, axis: int = 0, *, mode: str = "raise") -> Tensor:
+def scatter_add(
+    x: TensorLike, indices: TensorLike, updates: TensorLike, axis: int = 0, *, mode: str = "raise"
+) -> Tensor:
     """x with updates (x.shape[:axis] + indices.shape + x.shape[axis+1:]) added at the indices; repeats add up."""
     tensor, idx, given = lift(x, indices, updates)
     k = normal_axis(axis, tensor.ndim)
@@ -192,8 +194,11 @@ def update_rows(cache: TensorLike, rows: TensorLike, start: SizeLike | Tensor, a
     k = normal_axis(axis, old.ndim)
     new = astype(new, old.dtype)
     shape = tuple(new.shape[k] if j == k else size for j, size in enumerate(old.shape))
-    if new.ndim != old.ndim or broadcast_shape(new.shape, shape) != shape:
-        raise ShapeError(f"update_rows expected rows {show_shape(shape)} for axis {k}, received {show_shape(new.shape)}")
+    fits = new.ndim == old.ndim and all(size in (1, wanted) for size, wanted in zip(new.shape, shape, strict=True))
+    if not fits:
+        raise ShapeError(
+            f"update_rows expected rows {show_shape(shape)} for axis {k}, received {show_shape(new.shape)}"
+        )
     new = new.seen_through(new.operand.view.expand(shape))
     place = reshape(iota(old.shape[k], i64, trace=old.trace), [old.shape[k], *[1] * (old.ndim - k - 1)])
     if isinstance(start, Tensor):
@@ -209,7 +214,9 @@ def update_rows(cache: TensorLike, rows: TensorLike, start: SizeLike | Tensor, a
 def _aligned_start(start: Tensor, axis: int, rank: int) -> Tensor:
     """Starts over the leading axes, beside (…, extent of `axis`, …)."""
     if start.ndim > axis:
-        raise ShapeError(f"update_rows expected a start over at most {axis} leading axes, received {show_shape(start.shape)}")
+        raise ShapeError(
+            f"update_rows expected a start over at most {axis} leading axes, received {show_shape(start.shape)}"
+        )
     leading = reshape(start, [*start.shape, *[1] * (axis - start.ndim)])
     return astype(reshape(leading, [*leading.shape, *[1] * (rank - axis)]), i64)
 

@@ -43,9 +43,7 @@ def concatenate(tensors: Sequence[TensorLike], axis: int = 0) -> Tensor:
 def _check_joinable(parts: Sequence[Tensor], axis: int) -> None:
     expected = parts[0].shape
     for part in parts[1:]:
-        same = part.ndim == len(expected) and all(
-            j == axis or size == expected[j] for j, size in enumerate(part.shape)
-        )
+        same = part.ndim == len(expected) and all(j == axis or size == expected[j] for j, size in enumerate(part.shape))
         if not same:
             raise ShapeError(
                 f"cannot concatenate {show_shape(expected)} and {show_shape(part.shape)} along axis {axis}: "
@@ -112,7 +110,9 @@ def pad(x: TensorLike, widths: Widths, value: TensorLike = 0, mode: str = "const
     tensor = as_tensor(x)
     pairs = [(0, 0)] * (tensor.ndim - len(widths)) + list(widths)
     if len(pairs) != tensor.ndim:
-        raise ShapeError(f"pad expected at most {tensor.ndim} pairs for {show_shape(tensor.shape)}, received {len(widths)}")
+        raise ShapeError(
+            f"pad expected at most {tensor.ndim} pairs for {show_shape(tensor.shape)}, received {len(widths)}"
+        )
     if mode == "constant":
         return _pad_constant(tensor, pairs, value)
     for axis, (before, after) in enumerate(pairs):
@@ -154,5 +154,3 @@ def _pad_repeating(x: Tensor, axis: int, before: int, after: int, mode: str) -> 
         case _:
             raise ShapeError(f"unknown pad mode {mode!r}; expected constant, edge, reflect or wrap")
     return concatenate([front, x, back], axis)
-
-

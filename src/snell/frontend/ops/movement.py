@@ -11,25 +11,8 @@ from snell.frontend.tensor import Tensor, TensorLike
 from snell.symbolic import Size, View, as_expr, as_size, coordinates, product, show_shape
 
 __all__ = [
-    "broadcast_tensors",
-    "broadcast_to",
-    "crop",
-    "diagonal",
-    "expand",
-    "flatten",
-    "flip",
-    "movedim",
-    "permute",
-    "repeat",
-    "reshape",
-    "roll",
-    "squeeze",
-    "tile",
-    "transpose",
-    "unflatten",
-    "unsqueeze",
-    "window",
-    "zero_pad",
+    "broadcast_tensors", "broadcast_to", "crop", "diagonal", "expand", "flatten", "flip", "movedim", "permute",
+    "repeat", "reshape", "roll", "squeeze", "tile", "transpose", "unflatten", "unsqueeze", "window", "zero_pad",
 ]  # fmt: skip
 
 
@@ -163,7 +146,9 @@ def window(x: TensorLike, axis: int, length: int, step: int = 1, dilation: int =
     k = normal_axis(axis, tensor.ndim)
     span, extent = dilation * (length - 1) + 1, tensor.shape[k]
     if length < 1 or step < 1 or dilation < 1:
-        raise ShapeError(f"window expected length, step and dilation of at least 1, received {length}, {step}, {dilation}")
+        raise ShapeError(
+            f"window expected length, step and dilation of at least 1, received {length}, {step}, {dilation}"
+        )
     if isinstance(extent, int) and extent < span:
         raise ShapeError(f"a window of {span} elements does not fit axis {k} of extent {extent}; pad it first")
     return tensor.seen_through(tensor.operand.view.window(k, length, step, dilation))

@@ -63,7 +63,9 @@ def _float_power(a: Tensor, b: Tensor) -> Tensor:
     is_whole = logical_or(equal(modulo(b, 1.0), 0.0), isinf(b))
     is_odd = equal(modulo(b, 2.0), 1.0)
     below = less(a, 0.0)
-    signed = where(logical_and(below, is_odd), negative(magnitude), magnitude)
+    # The reciprocal shows the sign of a zero, which an odd power keeps.
+    is_signed = logical_or(below, less(reciprocal(a), 0.0))
+    signed = where(logical_and(is_signed, is_odd), negative(magnitude), magnitude)
     undefined = logical_and(logical_and(below, less(-math.inf, a)), logical_not(is_whole))
     defined = where(undefined, math.nan, signed)
     unit = logical_or(equal(a, 1.0), logical_and(equal(a, -1.0), isinf(b)))

@@ -32,7 +32,8 @@ from snell.graph.primitives import MaxReduce, SumReduce
 from snell.symbolic import Size, as_size, product, show_shape
 
 __all__ = [
-    "all", "any", "argmax", "argmin", "count_nonzero", "logsumexp", "max", "mean", "min", "prod", "raw_sum", "std", "sum", "var",
+    "all", "any", "argmax", "argmin", "count_nonzero", "logsumexp", "max", "mean", "min", "prod", "raw_sum", "std",
+    "sum", "var",
 ]  # fmt: skip
 
 
@@ -227,5 +228,3 @@ def _product_along(x: Tensor, axis: int) -> Tensor:
             paired = zero_pad(paired, axis, 0, 1) + rest
         x, extent = paired, half + extent % 2
     return x
-
-

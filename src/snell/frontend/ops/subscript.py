@@ -1,7 +1,7 @@
 """Subscripts: `x[...]` with integers, slices of any step, `...`, None, integer arrays and known boolean arrays.
 
-Slices are views.  Integer arrays follow NumPy: they broadcast together, and their axes stand where the first of them was
-if they are adjacent, else in front.
+Slices are views.  Integer arrays follow NumPy: they broadcast together, and their axes stand where the first of them
+was if they are adjacent, else in front.
 """
 
 from __future__ import annotations
@@ -111,7 +111,9 @@ def _position(entry: int | Dim | Expr, extent: Size, axis: int) -> Expr:
         return index
     if index.is_constant and isinstance(extent, int):
         raise OutOfRangeError(f"index {entry} is out of range for axis {axis} of extent {extent}")
-    raise SymbolicError(f"cannot prove that index {entry} lies inside axis {axis} of extent {extent}; give the Dim a min or max")
+    raise SymbolicError(
+        f"cannot prove that index {entry} lies inside axis {axis} of extent {extent}; give the Dim a min or max"
+    )
 
 
 def _bounds(entry: slice, extent: Size, axis: int) -> tuple[Expr, Size, int]:
@@ -140,7 +142,9 @@ def _bound(bound: Any, extent: Size, axis: int, default: Expr, lowest: int) -> E
         position = position + extent
     if (position - lowest).is_non_negative() and (as_expr(extent) - position).is_non_negative():
         return position
-    raise SymbolicError(f"cannot prove that {bound} lies inside axis {axis} of extent {extent}; give the Dim a min or max")
+    raise SymbolicError(
+        f"cannot prove that {bound} lies inside axis {axis} of extent {extent}; give the Dim a min or max"
+    )
 
 
 def _advanced(x: Tensor, arrays: dict[int, Any]) -> Tensor:
@@ -153,7 +157,9 @@ def _advanced(x: Tensor, arrays: dict[int, Any]) -> Tensor:
     if len(axes) == 1:
         picked = take(front, tensors[0], 0)
     else:
-        picked = take(reshape(front, [as_size(product([x.shape[k] for k in axes])), *rest]), _combined(x, axes, tensors), 0)
+        picked = take(
+            reshape(front, [as_size(product([x.shape[k] for k in axes])), *rest]), _combined(x, axes, tensors), 0
+        )
     adjacent = axes == list(range(axes[0], axes[0] + len(axes)))
     rank = tensors[0].ndim
     if adjacent and axes[0] > 0:
@@ -176,5 +182,7 @@ def _checked_known(entry: Any, extent: Size, axis: int) -> Any:
     if entry.dtype.kind not in "iu" and entry.size:
         raise ShapeError(f"an index array must hold integers or bool, received {entry.dtype}")
     if entry.size and not (-extent <= entry.min() and entry.max() < extent):
-        raise OutOfRangeError(f"indices {entry.min()}..{entry.max()} are out of range for axis {axis} of extent {extent}")
+        raise OutOfRangeError(
+            f"indices {entry.min()}..{entry.max()} are out of range for axis {axis} of extent {extent}"
+        )
     return entry.astype(np.int64)
