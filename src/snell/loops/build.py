@@ -96,7 +96,7 @@ def _parameters(group: Group, local: set[Tensor]) -> list[Tensor]:
 def _dims(group: Group) -> tuple[Dim, ...]:
     found: dict[str, Dim] = {}
     for stage in group.stages:
-        sizes: list[object] = [a.extent for a in (*stage.axes, *stage.reduced)]
+        sizes: list[object] = [*(a.extent for a in (*stage.axes, *stage.reduced)), *stage.indices]
         sizes += [size for t in (*stage.reads(), stage.tensor) for size in t.shape]
         sizes += [e for item in walk(*stage.terms()) for e in _expressions(item)]
         for size in sizes:
@@ -190,7 +190,8 @@ def _fused(group: Group, target: Target, threads: int) -> tuple[tuple[Phase, ...
     """Several stages under shared outer axes: tickets over them, rows in blocks, values between them local."""
     rows, block = group.outer[-1], _row_block(group, target)
     fixed = tuple((axis, 1) for axis in group.outer[:-1]) + ((rows, block),)
-    stages = [replace(stage, ranges=fixed) for stage in group.stages]
+    made = frozenset(stage.tensor for stage in group.stages)
+    stages = [replace(stage, ranges=fixed, inside=made) for stage in group.stages]
     once: list[Statement] = []
     local: list[Buffer] = []
     body: list[Statement] = []

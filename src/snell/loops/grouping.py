@@ -13,10 +13,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from snell.loops.access import access_of
-from snell.loops.stage import Stage, rename_axes
+from snell.loops.stage import Stage, rename_axes, split_axes
 from snell.rewrite.cut import typical_size
 from snell.rewrite.term import Load, Tensor
-from snell.symbolic import Axis, Expr
+from snell.symbolic import Axis, Expr, as_expr
 from snell.targets import Target
 
 __all__ = ["Group", "group_stages"]
@@ -81,10 +81,11 @@ def _join(growing: list[_Growing], stage: Stage, target: Target, threads: int) -
         later = growing[place + 1 :]
         if not group.produces & reads or any(group.produces & other.reads for other in later):
             continue
-        shared = _shared_axes(group, stage)
+        aligned = _aligned(group, stage)
+        shared = _shared_axes(group, aligned)
         if not shared:
             continue
-        renamed = rename_axes(stage, {own: outer for outer, own in shared.items()})
+        renamed = rename_axes(aligned, {own: outer for outer, own in shared.items()})
         candidate = [_in_group(s, tuple(shared)) for s in (*group.stages, renamed)]
         if _pays(candidate, group, tuple(shared), target, threads):
             group.stages, group.outer = candidate, tuple(shared)
@@ -110,12 +111,44 @@ def _shared_axes(group: _Growing, stage: Stage) -> dict[Axis, Axis]:
             continue
         pairs: dict[Axis, Axis] = {}
         for written, read in zip(made, item.op.indices, strict=True):
-            outer, own = _lone_axis(written), _lone_axis(read)
-            if outer in group.outer and own in stage.axes and outer is not None and own is not None:
-                pairs[outer] = own
+            pairs.update((o, a) for o, a in _matched(written, read).items() if o in group.outer and a in stage.axes)
         shared = pairs if shared is None else {o: a for o, a in shared.items() if pairs.get(o) == a}
     found = shared or {}
     return {outer: found[outer] for outer in group.outer if outer in found and outer.extent == found[outer].extent}
+
+
+def _matched(written: Expr, read: Expr) -> dict[Axis, Axis]:
+    """Axes that correspond where a value written at one index is read at another of the same form."""
+    if len(written.terms) != len(read.terms) or written.constant != read.constant:
+        return {}
+    by_coefficient = {c: m[0] for m, c in read.terms if len(m) == 1}
+    if len(by_coefficient) != len(read.terms) or len({c for _, c in written.terms}) != len(written.terms):
+        return {}
+    pairs: dict[Axis, Axis] = {}
+    for monomial, coefficient in written.terms:
+        own = by_coefficient.get(coefficient)
+        if len(monomial) != 1 or not isinstance(monomial[0], Axis) or not isinstance(own, Axis):
+            return {}
+        pairs[monomial[0]] = own
+    return pairs
+
+
+def _aligned(group: _Growing, stage: Stage) -> Stage:
+    """Split the stage's axes as the producers split theirs: `x[3*a + b]` read at `x[c]` makes `c` two axes."""
+    places = {s.tensor: s.indices for s in group.stages}
+    parts: dict[Axis, tuple[tuple[Axis, ...], Expr]] = {}
+    for item in stage.loads():
+        assert isinstance(item.op, Load)
+        for written, read in zip(places.get(item.op.tensor, ()), item.op.indices, strict=False):
+            own = _lone_axis(read)
+            if own is None or own not in stage.axes or own in parts or len(written.axes()) < 2:
+                continue
+            if written.substitute({a: as_expr(a.extent) - 1 for a in written.axes()}) + 1 == as_expr(own.extent):  # type: ignore[arg-type]
+                fresh = {a: Axis(f"{own.name}_{k}", a.extent) for k, a in enumerate(sorted(written.axes(), key=str))}
+                ordered = sorted(fresh, key=lambda a: -written.coefficient(a))
+                place = written.substitute({a: as_expr(b) for a, b in fresh.items()})  # type: ignore[arg-type]
+                parts[own] = (tuple(fresh[a] for a in ordered), place)
+    return split_axes(stage, parts) if parts else stage
 
 
 def _lone_axis(expression: Expr) -> Axis | None:

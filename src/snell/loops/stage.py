@@ -16,7 +16,7 @@ from snell.rewrite.definition import Definition
 from snell.rewrite.term import Index, Load, Max, Reduction, Sum, Tensor, Term, index, load, term, walk
 from snell.symbolic import Axis, Expr, Opaque, as_expr, as_size
 
-__all__ = ["Partial", "Stage", "map_term", "rename_axes", "stages_of", "substitute_axes"]
+__all__ = ["Partial", "Stage", "map_term", "rename_axes", "split_axes", "stages_of", "substitute_axes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,8 @@ class Partial:
 class Stage:
     """One fused loop nest before scheduling: `tensor[indices] = value` over `axes`, reducing over `reduced`.
 
-    `ranges` restricts axes that an enclosing level of a group already walks (1 for a fixed one, the block for rows).
+    `ranges` restricts axes that an enclosing level of a group already walks (1 for a fixed one, the block for rows);
+    `inside` names the tensors that the same group makes, so that nothing copies them before they exist.
     """
 
     tensor: Tensor
@@ -41,6 +42,7 @@ class Stage:
     partials: tuple[Partial, ...]
     value: Term
     ranges: tuple[tuple[Axis, int], ...] = ()
+    inside: frozenset[Tensor] = frozenset()
 
     def extent(self, axis: Axis) -> float:
         """The typical extent of an axis inside this stage: its range where an enclosing level restricts it."""
@@ -176,6 +178,23 @@ def accumulator_dtype(dtype: DType) -> DType:
     return dtype
 
 
+def split_axes(stage: Stage, parts: dict[Axis, tuple[tuple[Axis, ...], Expr]]) -> Stage:
+    """The stage with data axes replaced by several: axis → (its parts, the axis as an expression of them)."""
+    places = {axis: place for axis, (_, place) in parts.items()}
+    axes = tuple(part for axis in stage.axes for part in (parts[axis][0] if axis in parts else (axis,)))
+    renamed = {p.accumulator: replace(p.accumulator, axes=axes) for p in stage.partials}
+
+    def swap(item: Term) -> Term | None:
+        if isinstance(item.op, ReadAccumulator):
+            return term(ReadAccumulator(renamed[item.op.accumulator]), (), item.dtype)
+        return None
+
+    partials = tuple(Partial(renamed[p.accumulator], substitute_axes(p.body, places)) for p in stage.partials)
+    indices = tuple(index_.substitute(places) for index_ in stage.indices)  # type: ignore[arg-type]
+    value = substitute_axes(map_term(stage.value, swap), places)
+    return replace(stage, axes=axes, indices=indices, partials=partials, value=value)
+
+
 def rename_axes(stage: Stage, mapping: dict[Axis, Axis]) -> Stage:
     """The same stage over other axes (extents must agree)."""
     places = {old: as_expr(new) for old, new in mapping.items()}
@@ -196,4 +215,5 @@ def rename_axes(stage: Stage, mapping: dict[Axis, Axis]) -> Stage:
         partials,
         substitute_axes(map_term(stage.value, swap), places),
         tuple((mapping.get(axis, axis), size) for axis, size in stage.ranges),
+        stage.inside,
     )

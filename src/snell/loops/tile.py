@@ -208,6 +208,8 @@ def _worth_packing(stage: Stage, item: Term, vector: Axis) -> bool:
     own = math.prod(stage.extent(axis) for axis in known if axis in item.free)
     if whole / max(1.0, own) < _PACK_REUSE or not item.free <= set(known):
         return False
+    if any(isinstance(t.op, Load) and t.op.tensor in stage.inside for t in walk(item)):
+        return False
     loads = [access_of(t) for t in walk(item) if isinstance(t.op, Load)]
     if not isinstance(item.op, Load) or not all(a.is_vector(vector) for a in loads):
         return True

@@ -214,6 +214,8 @@ def _core_cost(state: _State, operand: Operand, bound: frozenset[Axis]) -> float
     if isinstance(node.op, Mul):
         dependent = [o for o in inner if any(axis in bound for e in o.view.indices for axis in e.axes())]
         return sum(_core_cost(state, o, bound) for o in dependent) + (len(dependent) > 1)
+    if isinstance(node.op, Contiguous):  # a conversion is part of reading the operand
+        return _core_cost(state, inner[0], bound)
     return _own_cost(node) + sum(_core_cost(state, o, bound) for o in inner)
 
 

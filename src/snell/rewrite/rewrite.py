@@ -74,9 +74,8 @@ class Rewritten:
 IsFrozen = Callable[[Tensor], bool]
 
 
-def _nothing_frozen(tensor: Tensor) -> bool:
-    del tensor
-    return False
+def _marked_frozen(tensor: Tensor) -> bool:
+    return tensor.frozen
 
 
 class Workshop:
@@ -117,7 +116,7 @@ _WORKSHOPS = _Workshops()
 
 
 def rewrite_terms(
-    roots: Sequence[Term], policy: Policy = Policy.DEFAULT, is_frozen: IsFrozen = _nothing_frozen, budget: Budget | None = None
+    roots: Sequence[Term], policy: Policy = Policy.DEFAULT, is_frozen: IsFrozen = _marked_frozen, budget: Budget | None = None
 ) -> Rewritten:
     """Equal terms with less work; `is_frozen` says which tensors are bound once (weights)."""
     started = time.perf_counter()
@@ -140,7 +139,7 @@ def equal_terms(
     roots: Sequence[Term], count: int, seed: int = 0, policy: Policy = Policy.DEFAULT, budget: Budget | None = None
 ) -> list[tuple[Term, ...]]:
     """Up to `count` different extractions of the region, the cheapest first: what tests compare with the original."""
-    with _WORKSHOPS.of(policy).explored(roots, budget or Budget(), _nothing_frozen) as (encoding, classes, _):
+    with _WORKSHOPS.of(policy).explored(roots, budget or Budget(), _marked_frozen) as (encoding, classes, _):
         return list(candidates(classes, encoding, Costs(classes, encoding), count, seed))
 
 

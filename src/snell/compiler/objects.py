@@ -1,0 +1,51 @@
+"""Kernels to object code: each distinct kernel is emitted and compiled once, and found in the cache by its text."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from snell.codegen.emitter import EmittedKernel, emit_kernel
+from snell.codegen.llvm import compile_object
+from snell.codegen.vector_math import emit_function
+from snell.loops.ir import Kernel
+from snell.runtime.program import CodeObject
+from snell.targets import Target
+
+__all__ = ["CompiledKernel", "KernelCompiler", "ObjectSource"]
+
+ObjectSource = Callable[[str, Callable[[], bytes]], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledKernel:
+    """A kernel with its functions (one a phase, named by content) and object file."""
+
+    emitted: EmittedKernel
+    functions: tuple[str, ...]
+    code: CodeObject
+
+
+@dataclass(slots=True)
+class KernelCompiler:
+    """Compiles kernels for a target; `fetch(key, build)` is the object cache."""
+
+    target: Target
+    fetch: ObjectSource
+    compiled: dict[Kernel, CompiledKernel] = field(default_factory=dict)
+
+    def __call__(self, kernel: Kernel) -> CompiledKernel:
+        found = self.compiled.get(kernel)
+        if found is None:
+            found = self.compiled[kernel] = self._compile(kernel)
+        return found
+
+    def _compile(self, kernel: Kernel) -> CompiledKernel:
+        emitted = emit_kernel(kernel, self.target, emit_function)
+        digest = hashlib.sha256(f"{self.target!r}\n{emitted.llvm_ir}".encode()).hexdigest()
+        stem = f"k{digest[:16]}"
+        text = emitted.llvm_ir.replace(f"@{kernel.name}.", f"@{stem}.")
+        functions = tuple(name.replace(f"{kernel.name}.", f"{stem}.", 1) for name in emitted.functions)
+        image = self.fetch(digest, lambda: compile_object(text, self.target))
+        return CompiledKernel(emitted, functions, CodeObject(functions, image))
