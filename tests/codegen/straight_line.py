@@ -116,5 +116,6 @@ def ulp_errors(result: Array, truth: Array) -> Array:
         # A result that overflowed is as far off as the distance to the end of the range.
         overflow = np.isinf(result) & np.isfinite(rounded) | np.isfinite(result) & np.isinf(rounded)
         end = np.abs(np.minimum(np.abs(truth), 2 * truth.dtype.type(info.max)) - truth.dtype.type(info.max))
-    limit = np.where(overflow & (np.sign(result) == np.sign(truth)), end / np.spacing(info.max), np.inf)
+    last = np.ldexp(truth.dtype.type(1), info.maxexp - 1 - info.nmant)
+    limit = np.where(overflow & (np.sign(result) == np.sign(truth)), end / last, np.inf)
     return np.where(finite, errors, np.where(same, 0.0, limit))

@@ -19,7 +19,7 @@ __all__ = ["Quarters", "quarters"]
 
 @dataclass(frozen=True, slots=True)
 class Quarters:
-    """n (its low two bits count), the angle f·π/2, and what the angle's rounding lost (f64 only)."""
+    """n (its low two bits count), the angle f·π/2, and what the angle's rounding lost (None: not wanted)."""
 
     count: Value
     angle: Value
@@ -48,14 +48,14 @@ _WINDOW: Final = 4
 _LOW_WORD: Final = 0xFFFFFFFF
 
 
-def quarters(a: Arithmetic, magnitude: Value) -> Quarters:
-    """Reduce a non-negative argument; inf gives NaN."""
+def quarters(a: Arithmetic, magnitude: Value, is_exact: bool = False) -> Quarters:
+    """Reduce a non-negative argument; inf gives NaN.  `is_exact` asks for the rest in f32 too."""
     if a.dtype == f32:
-        return _single(a, magnitude)
+        return _single(a, magnitude, is_exact)
     return _double(a, magnitude)
 
 
-def _single(a: Arithmetic, magnitude: Value) -> Quarters:
+def _single(a: Arithmetic, magnitude: Value, is_exact: bool) -> Quarters:
     assembler, wide = a.assembler, Arithmetic(a.assembler, f64, a.lanes)
     x = assembler.convert("fpext", magnitude, f64)
     _, high_first, low_first = _RANGES[0]
@@ -68,7 +68,12 @@ def _single(a: Arithmetic, magnitude: Value) -> Quarters:
     shifted = wide.add(product, wide.format.rounding)
     fraction = wide.add(wide.sub(product, wide.sub(shifted, wide.format.rounding)), error)
     count = assembler.convert("trunc", wide.bits(shifted), i32)
-    return Quarters(count, assembler.convert("fptrunc", wide.mul(fraction, _HALF_PI), f32), None)
+    exact = wide.mul(fraction, _HALF_PI)
+    angle = assembler.convert("fptrunc", exact, f32)
+    if not is_exact:
+        return Quarters(count, angle, None)
+    lost = wide.sub(exact, assembler.convert("fpext", angle, f64))
+    return Quarters(count, angle, assembler.convert("fptrunc", lost, f32))
 
 
 def _double(a: Arithmetic, magnitude: Value) -> Quarters:
@@ -115,10 +120,10 @@ def _product(a: Arithmetic, significand: Value, window: list[Value]) -> tuple[Va
     digits = [
         digit for word in window for digit in (a.integer_op("lshr", word, 32), a.integer_op("and", word, _LOW_WORD))
     ]
-    products = [a.integer_op("mul", low, digit) for digit in digits[:5]]
+    products = [a.integer_op("mul", low, digit) for digit in digits]
     sums: list[Value] = []
     carry: Value | None = None
-    for i in (3, 2, 1, 0):
+    for i in (4, 3, 2, 1, 0):
         column = a.integer_op("add", a.integer_op("mul", high, digits[i + 1]), a.integer_op("lshr", products[i + 1], 32))
         column = a.integer_op("add", column, a.integer_op("and", products[i], _LOW_WORD))
         column = column if carry is None else a.integer_op("add", column, carry)
@@ -137,8 +142,9 @@ def _fraction(a: Arithmetic, high: Value, low: Value) -> tuple[Value, Value]:
     top = a.mul(a.sub(_as_float(a, upper), 2.0**31), 2.0**-30)
     middle = a.mul(_as_float(a, a.integer_op("and", high, _LOW_WORD)), 2.0**-62)
     bottom = a.mul(_as_float(a, a.integer_op("lshr", low, 32)), 2.0**-94)
+    last = a.mul(_as_float(a, a.integer_op("and", low, _LOW_WORD)), 2.0**-126)
     total = a.add(top, middle)
-    lost = a.add(a.sub(middle, a.sub(total, top)), bottom)
+    lost = a.add(a.sub(middle, a.sub(total, top)), a.add(bottom, last))
     fraction = a.add(total, lost)
     return fraction, a.sub(lost, a.sub(fraction, total))
 

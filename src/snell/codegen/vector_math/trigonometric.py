@@ -32,7 +32,7 @@ def cos(a: Arithmetic, x: Value) -> Value:
 
 def tan(a: Arithmetic, x: Value) -> Value:
     """Tangent of x radians; NaN at ±inf."""
-    reduced = quarters(a, a.magnitude(x))
+    reduced = quarters(a, a.magnitude(x), is_exact=True)
     sine, cosine = _polynomials(a, reduced)
     is_odd = _is_odd(a, reduced.count)
     ratio = a.div(a.select(is_odd, cosine, sine), a.select(is_odd, sine, cosine))
