@@ -58,7 +58,7 @@ class LanguageModel:
         kv_dtype: DType,
         chunk: int = PREFILL_CHUNK,
     ) -> None:
-        self._parts = parts
+        self.parts = parts
         self._compiler = compiler
         self._cache = parts.decoder.sizes.cache(context, kv_dtype)
         self._chunk = min(chunk, context)
@@ -68,7 +68,7 @@ class LanguageModel:
     @property
     def tokenizer(self) -> Tokenizer:
         """The model's tokenizer."""
-        return self._parts.tokenizer
+        return self.parts.tokenizer
 
     @property
     def context(self) -> int:
@@ -76,14 +76,19 @@ class LanguageModel:
         return self._cache.capacity
 
     @property
+    def kv_dtype(self) -> DType:
+        """The element type of the KV cache."""
+        return self._cache.dtype
+
+    @property
     def vocab_size(self) -> int:
         """The number of logits."""
-        return self._parts.decoder.sizes.vocabulary
+        return self.parts.decoder.sizes.vocabulary
 
     @property
     def has_chat_template(self) -> bool:
         """Whether ``generate`` takes messages."""
-        return self._parts.template is not None
+        return self.parts.template is not None
 
     @overload
     def generate(
@@ -155,7 +160,7 @@ class LanguageModel:
         return finished_vectors(np.stack(rows) if rows else None, normalize, dimensions)
 
     def _stream(self, prompt: Prompt, options: GenerateOptions, *, finish: bool) -> GenerationStream:
-        ids = prompt_ids(prompt, self.tokenizer, self._parts.template)
+        ids = prompt_ids(prompt, self.tokenizer, self.parts.template)
         room = self.context - len(ids)
         wanted = room if options.max_tokens is None else options.max_tokens
         if wanted > room or room < 0:
@@ -166,7 +171,7 @@ class LanguageModel:
         plan = GenerationPlan(ids, wanted, self.tokenizer.eos_ids, options.logprobs)
         session = Session(self._program(StepResult.LAST_LOGITS), self._cache, self._chunk)
         text = TextStream(self.tokenizer, options.stop_strings)
-        stream = GenerationStream(plan, session, Sampler(options.sampling(self._parts.defaults)), text)
+        stream = GenerationStream(plan, session, Sampler(options.sampling(self.parts.defaults)), text)
         if finish:
             for _ in stream:
                 pass
@@ -183,6 +188,6 @@ class LanguageModel:
     def _program(self, result: StepResult) -> CompiledProgram:
         with self._lock:
             if result not in self._programs:
-                traced = step_program(self._parts.decoder, self._parts.weights, self._cache, self._chunk, result)
+                traced = step_program(self.parts.decoder, self.parts.weights, self._cache, self._chunk, result)
                 self._programs[result] = self._compiler.compile(traced)
             return self._programs[result]
