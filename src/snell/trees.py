@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from snell.errors import GraphError
 
 __all__ = ["Structure", "flatten", "is_registered", "leaves", "map", "paths", "register", "unflatten"]
 
-_Class = TypeVar("_Class", bound=type)
+_Class = TypeVar("_Class")
 Path = tuple[str, ...]
 
 
@@ -46,7 +46,7 @@ _LEAF = Structure(None)
 _registered: dict[type, _Registration] = {}
 
 
-def register(cls: _Class, static: Sequence[str] = ()) -> _Class:
+def register(cls: type[_Class], static: Sequence[str] = ()) -> type[_Class]:
     """Make a dataclass a tree whose fields, except those named in `static`, are subtrees.  Returns the class.
 
     Raises GraphError for a class that is not a dataclass, or for a static name that is not a field.
@@ -109,7 +109,7 @@ def paths(tree: Any) -> list[Path]:
 
 def _parts(tree: Any) -> tuple[tuple[Hashable, ...], tuple[Hashable, ...], list[Any]] | None:
     """Keys, static values and children of an inner node; None for a leaf."""
-    cls: type = type(tree)
+    cls: type[Any] = type(tree)
     if tree is None:
         return (), (), []
     if cls in _registered:
@@ -117,13 +117,19 @@ def _parts(tree: Any) -> tuple[tuple[Hashable, ...], tuple[Hashable, ...], list[
         static = tuple(getattr(tree, name) for name in registration.static)
         return registration.children, static, [getattr(tree, name) for name in registration.children]
     if isinstance(tree, dict):
-        keys = tuple(sorted(tree, key=lambda key: (type(key).__name__, key)))
-        return keys, (), [tree[key] for key in keys]
-    if isinstance(tree, tuple) and hasattr(cls, "_fields"):
-        return tuple(cls._fields), (), list(tree)
+        mapping = cast("dict[Hashable, Any]", tree)
+        keys = tuple(sorted(mapping, key=_key_order))
+        return keys, (), [mapping[key] for key in keys]
     if isinstance(tree, list | tuple):
-        return tuple(range(len(tree))), (), list(tree)
+        items = cast("Sequence[Any]", tree)
+        names: Sequence[Hashable] = getattr(cls, "_fields", range(len(items)))  # a namedtuple has _fields
+        return tuple(names), (), list(items)
     return None
+
+
+def _key_order(key: Any) -> tuple[str, Any]:
+    """Keys of one type in their own order, types by name."""
+    return type(key).__name__, key
 
 
 def _flatten(tree: Any, found: list[Any]) -> Structure:
@@ -136,7 +142,7 @@ def _flatten(tree: Any, found: list[Any]) -> Structure:
 
 
 def _unflatten(structure: Structure, values: Any) -> Any:
-    cls = structure.kind
+    cls: type[Any] | None = structure.kind
     if cls is None:
         return next(values)
     children = [_unflatten(child, values) for child in structure.children]
@@ -146,7 +152,7 @@ def _unflatten(structure: Structure, values: Any) -> Any:
         named = dict(zip((str(key) for key in structure.keys), children, strict=True))
         return cls(**named, **dict(zip(_registered[cls].static, structure.static, strict=True)))
     if issubclass(cls, dict):
-        return cls(zip(structure.keys, children, strict=True))
+        return cast("Any", cls)(zip(structure.keys, children, strict=True))
     return cls(*children) if hasattr(cls, "_fields") else cls(children)
 
 

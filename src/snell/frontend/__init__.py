@@ -65,15 +65,13 @@ from snell.frontend.ops.creation import (
     zeros_like,
 )
 from snell.frontend.ops.cumulative import cummax, cummin, cumprod, cumsum
+from snell.frontend.ops.division import floor_divide, fmod, modulo
 from snell.frontend.ops.elementwise import (
     acos,
-    acosh,
     add,
     asin,
-    asinh,
     astype,
     atan,
-    atanh,
     barrier,
     contiguous,
     cos,
@@ -83,12 +81,10 @@ from snell.frontend.ops.elementwise import (
     exp,
     exp2,
     expm1,
-    floor_divide,
     log,
     log1p,
     log2,
     log10,
-    modulo,
     multiply,
     negative,
     reciprocal,
@@ -112,6 +108,7 @@ from snell.frontend.ops.indexing import (
     take_along_axis,
     update_rows,
 )
+from snell.frontend.ops.inverse_hyperbolic import acosh, asinh, atanh
 from snell.frontend.ops.joining import chunk, concatenate, pad, split, stack
 from snell.frontend.ops.movement import (
     broadcast_tensors,
@@ -150,7 +147,7 @@ from snell.frontend.ops.reduction import (
     sum,
     var,
 )
-from snell.frontend.ops.rounding import ceil, floor, fmod, round, trunc
+from snell.frontend.ops.rounding import ceil, floor, round, trunc
 from snell.frontend.ops.sorting import argsort, sort, topk
 from snell.frontend.promotion import DTypeLike, as_dtype, as_tensor
 from snell.frontend.tensor import Tensor, TensorLike

@@ -7,8 +7,9 @@ Two tensors of two different function traces never mix.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 from snell.dtypes import from_numpy
 from snell.errors import GraphError
@@ -31,10 +32,14 @@ class _GuardedCheck:
 class Trace:
     """Everything that tensors of one program share.  Nodes are interned, so building twice is building once."""
 
+    default_evaluator: ClassVar[Evaluator | None] = None
+    """Evaluates tensors made from nothing; the package sets it once, on import."""
+
     def __init__(self, evaluator: Evaluator | None = None, *, floating: bool = False) -> None:
         self.builder = Builder()
-        self.evaluator = evaluator
+        self.evaluator = evaluator or (Trace.default_evaluator if floating else None)
         self.floating = floating
+        self.retriever: Callable[[Operand], Any] | None = None
         self.arrays: dict[str, Array] = {}
         self.size = 0
         self._names: set[str] = set()

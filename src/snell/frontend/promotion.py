@@ -101,7 +101,7 @@ def as_tensor(value: TensorLike | Sequence[Any], trace: Trace | None = None) -> 
 
 
 def _weak_scalar(trace: Trace, value: Any) -> Tensor:
-    number = value.item() if isinstance(value, np.generic) else value
+    number: Any = value.item() if isinstance(value, np.generic) else value
     if isinstance(number, bool):
         return constant_in(trace, number, dtypes.bool_, weak=True)
     if isinstance(number, int):

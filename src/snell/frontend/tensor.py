@@ -46,6 +46,12 @@ class Tensor:
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"Tensor is immutable; cannot set {name}")
 
+    def retrieve(self) -> Any:
+        """Mark the value as an output of the explicit graph it belongs to; GraphError where it belongs to none."""
+        if self.trace.retriever is None:
+            raise GraphError("only values of an explicit graph (sn.Graph) can be retrieved; ask for .numpy() instead")
+        return self.trace.retriever(self.operand)
+
     @property
     def shape(self) -> Shape:
         return self.operand.shape
@@ -159,11 +165,11 @@ class Tensor:
         __ror__: Callable[[TensorLike], Tensor]
         __xor__: Callable[[TensorLike], Tensor]
         __rxor__: Callable[[TensorLike], Tensor]
-        __invert__: Callable[[], Tensor]
-        __neg__: Callable[[], Tensor]
-        __abs__: Callable[[], Tensor]
         __getitem__: Callable[[Any], Tensor]
 
+        def __invert__(self) -> Tensor: ...
+        def __neg__(self) -> Tensor: ...
+        def __abs__(self) -> Tensor: ...
         def __eq__(self, other: TensorLike) -> Tensor: ...  # type: ignore[override]  # element-wise, as in NumPy
         def __ne__(self, other: TensorLike) -> Tensor: ...  # type: ignore[override]  # element-wise, as in NumPy
 

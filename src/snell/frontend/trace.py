@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -74,7 +74,8 @@ def spec_of(leaf: Any) -> TensorSpec:
         dtype = bool_ if isinstance(leaf, bool) else i64 if isinstance(leaf, int) else f32
         return TensorSpec((), dtype, weak=True)
     if isinstance(leaf, np.ndarray | np.generic):
-        return TensorSpec(leaf.shape, from_numpy(leaf.dtype))
+        array: Array = np.asarray(cast("Any", leaf))
+        return TensorSpec(array.shape, from_numpy(array.dtype))
     raise DTypeError(
         f"expected an array, a number or a TensorSpec, received {type(leaf).__name__}: {leaf!r}; "
         "mark other arguments static, or register their dataclass with sn.tree.register"

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from snell.dtypes import bool_
 from snell.errors import DTypeError
 from snell.frontend.ops.comparison import less, logical_and, logical_not, logical_or, logical_xor, reversed_order
-from snell.frontend.ops.elementwise import add, astype, floor_divide, modulo, multiply
+from snell.frontend.ops.division import floor_divide, modulo
+from snell.frontend.ops.elementwise import add, astype, multiply
 from snell.frontend.ops.power import power
 from snell.frontend.promotion import as_tensor, meet, scalar_like
 from snell.frontend.tensor import Tensor, TensorLike

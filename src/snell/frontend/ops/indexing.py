@@ -14,7 +14,8 @@ from snell.errors import DTypeError, ShapeError, UnsupportedError
 from snell.frontend.ops.comparison import clip, equal, less, logical_and, logical_not, where
 from snell.frontend.ops.creation import iota, size_of
 from snell.frontend.ops.cumulative import cumsum
-from snell.frontend.ops.elementwise import astype, floor_divide, modulo, multiply
+from snell.frontend.ops.division import floor_divide, modulo
+from snell.frontend.ops.elementwise import astype, multiply
 from snell.frontend.ops.movement import flatten, movedim, reshape, unsqueeze, zero_pad
 from snell.frontend.ops.reduction import any as any_of
 from snell.frontend.ops.reduction import max as max_of

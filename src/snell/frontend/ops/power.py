@@ -10,7 +10,8 @@ from fractions import Fraction
 
 from snell.errors import DTypeError
 from snell.frontend.ops.comparison import absolute, equal, isinf, less, logical_and, logical_not, logical_or, where
-from snell.frontend.ops.elementwise import exp2, log2, modulo, multiply, negative, reciprocal, sqrt, square
+from snell.frontend.ops.division import modulo
+from snell.frontend.ops.elementwise import exp2, log2, multiply, negative, reciprocal, sqrt, square
 from snell.frontend.promotion import known_scalar, lift, meet, scalar_like
 from snell.frontend.tensor import Tensor, TensorLike
 

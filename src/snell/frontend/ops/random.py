@@ -12,7 +12,8 @@ from snell.dtypes import f32, i64, u32, u64
 from snell.errors import DTypeError, ShapeError
 from snell.frontend.context import Trace
 from snell.frontend.ops.comparison import less, where
-from snell.frontend.ops.elementwise import add, astype, cos, log, modulo, multiply, negative, sqrt, subtract
+from snell.frontend.ops.division import modulo
+from snell.frontend.ops.elementwise import add, astype, cos, log, multiply, negative, sqrt, subtract
 from snell.frontend.ops.indexing import take
 from snell.frontend.ops.joining import concatenate
 from snell.frontend.ops.movement import reshape

@@ -6,11 +6,12 @@ All come from x mod 1, which is exact; the mask selects it for finite x only.
 from __future__ import annotations
 
 from snell.frontend.ops.comparison import equal, isfinite, less, logical_and, logical_or
-from snell.frontend.ops.elementwise import add, astype, modulo, multiply, negative, subtract
+from snell.frontend.ops.division import modulo
+from snell.frontend.ops.elementwise import add, astype, multiply, negative, subtract
 from snell.frontend.promotion import as_tensor
 from snell.frontend.tensor import Tensor, TensorLike
 
-__all__ = ["ceil", "floor", "fmod", "round", "trunc"]
+__all__ = ["ceil", "floor", "round", "trunc"]
 
 
 def _fraction(x: Tensor) -> Tensor:
@@ -49,11 +50,3 @@ def round(x: TensorLike) -> Tensor:
     odd = equal(modulo(down, 2.0), 1.0)
     up = logical_or(less(0.5, fraction), logical_and(equal(fraction, 0.5), odd))
     return add(down, astype(up, tensor.dtype))
-
-
-def fmod(a: TensorLike, b: TensorLike) -> Tensor:
-    """Remainder with the dividend's sign (C's rule): |a| mod |b| with the sign of a."""
-    x, y = as_tensor(a), as_tensor(b)
-    below = less(x, 0)
-    remainder = modulo(abs(x), abs(y))
-    return add(multiply(below, negative(remainder)), multiply(~below, remainder))

@@ -22,7 +22,8 @@ from snell.frontend.ops.comparison import (
     where,
 )
 from snell.frontend.ops.creation import iota
-from snell.frontend.ops.elementwise import astype, modulo
+from snell.frontend.ops.division import modulo
+from snell.frontend.ops.elementwise import astype
 from snell.frontend.ops.joining import pad, stack
 from snell.frontend.ops.movement import crop, movedim, reshape
 from snell.frontend.promotion import as_tensor, broadcast

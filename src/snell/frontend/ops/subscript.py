@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import EllipsisType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -27,7 +27,7 @@ def getitem(x: Tensor, index: Any) -> Tensor:
     """x[index].  Raises OutOfRangeError for a known integer outside its axis, ShapeError for too many indices,
     SymbolicError where a bound cannot be proved to lie inside a symbolic axis, UnsupportedError for a mask whose value
     only the run time knows."""
-    entries = _spelled_out(x, index if isinstance(index, tuple) else (index,))
+    entries = _spelled_out(x, cast("tuple[Any, ...]", index) if isinstance(index, tuple) else (index,))
     sliced, arrays = _basic(x, entries)
     return _advanced(sliced, arrays) if arrays else sliced
 
@@ -45,18 +45,23 @@ def _is_mask(entry: Any) -> bool:
 
 def _spelled_out(x: Tensor, index: tuple[Any, ...]) -> list[Any]:
     """One entry an axis, the ellipsis as full slices, lists as arrays, masks as integer arrays."""
-    entries = [np.asarray(entry) if isinstance(entry, list) else entry for entry in index]
-    entries = [entry if not isinstance(entry, np.generic) else entry.item() for entry in entries]
+    entries = [_normal(entry) for entry in index]
     taken = sum(_consumed(entry) for entry in entries)
     if taken > x.ndim:
         raise ShapeError(f"{taken} indices for shape {show_shape(x.shape)}; give at most {x.ndim}")
     places = [k for k, entry in enumerate(entries) if isinstance(entry, EllipsisType)]
     if len(places) > 1:
         raise ShapeError("an index holds `...` once at most")
-    fill = [slice(None)] * (x.ndim - taken)
+    fill: list[Any] = [slice(None)] * (x.ndim - taken)
     at = places[0] if places else len(entries)
-    spelled = [*entries[:at], *fill, *entries[at + len(places) :]]
+    spelled: list[Any] = [*entries[:at], *fill, *entries[at + len(places) :]]
     return [part for entry in spelled for part in _without_mask(entry)]
+
+
+def _normal(entry: Any) -> Any:
+    if isinstance(entry, list):
+        return np.asarray(cast("list[Any]", entry))
+    return cast("Any", entry).item() if isinstance(entry, np.generic) else entry
 
 
 def _without_mask(entry: Any) -> Sequence[Any]:
