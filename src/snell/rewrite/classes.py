@@ -14,7 +14,7 @@ from snell.rewrite.term import Term
 
 __all__ = ["Classes", "Node", "read_classes"]
 
-_FACTS = ("free", "dtype")
+_FACTS = ("free", "dtype", "root")
 _NOTHING: frozenset[int] = frozenset()
 
 
@@ -40,8 +40,7 @@ class Classes:
 
 def read_classes(egraph: EGraph, encoding: Encoding, is_constant: Callable[[Term], bool]) -> Classes:
     """Every class of the open region; `is_constant` says which atoms have values known before run time."""
-    names = tuple(name[0:] for name in encoding.roots)
-    tables = egraph.rows((*CONSTRUCTORS, *_FACTS, *dict.fromkeys(names)))
+    tables = egraph.rows((*CONSTRUCTORS, *_FACTS))
     values = {row.output for name in CONSTRUCTORS for row in tables.get(name, [])}
     numbers = {value: k for k, value in enumerate(sorted(values))}
     nodes: dict[int, list[Node]] = {k: [] for k in range(len(numbers))}
@@ -52,7 +51,8 @@ def read_classes(egraph: EGraph, encoding: Encoding, is_constant: Callable[[Term
         members.sort(key=_order)
     free = {numbers[row.inputs[0]]: egraph.integers(row.output) for row in tables["free"]}
     dtype = {numbers[row.inputs[0]]: DTYPES[egraph.integer(row.output)] for row in tables["dtype"]}
-    roots = tuple(numbers[tables[name][0].output] for name in names)
+    places = {egraph.integer(row.inputs[0]): numbers[row.output] for row in tables["root"]}
+    roots = tuple(places[k] for k in range(len(places)))
     return Classes(nodes, free, dtype, _constants(nodes, encoding, is_constant), roots)
 
 
@@ -64,6 +64,8 @@ def _node(egraph: EGraph, name: str, arity: int, row: Row, numbers: dict[Value, 
             return Node(name, (), egraph.integers(head[0]), children)
         case "Number":
             return Node(name, (egraph.fraction(head[0]), egraph.integer(head[1])), _NOTHING, children)
+        case "Atom":
+            return Node(name, (egraph.integer(head[0]),), _NOTHING, children)
         case "Scale":
             return Node(name, (egraph.fraction(head[0]),), _NOTHING, children)
         case _:
@@ -74,9 +76,7 @@ def _order(node: Node) -> tuple[str, tuple[int | Fraction, ...], list[int], tupl
     return (node.name, node.payload, sorted(node.axes), node.children)
 
 
-def _constants(
-    nodes: dict[int, list[Node]], encoding: Encoding, is_constant: Callable[[Term], bool]
-) -> frozenset[int]:
+def _constants(nodes: dict[int, list[Node]], encoding: Encoding, is_constant: Callable[[Term], bool]) -> frozenset[int]:
     """Classes with a member whose leaves are all constant; equal values, so one member is enough."""
     known: set[int] = set()
     atoms = [is_constant(atom) for atom in encoding.atoms]

@@ -21,9 +21,9 @@ _INTEGER = 0.5  # integer lanes are twice as many
 _LEAST = 1e-3  # every node costs something, so no cycle is ever free
 
 WEIGHTS = {
-    "Atom": 1.0, "Number": 0.0, "Scale": 1.0, "Cast": 1.0, "Unary": 8.0, "Recip": 6.0, "Not": 0.5, "Sum": 1.0, "Max": 1.0,
-    "Add": 1.0, "Mul": 1.0, "Subtract": 1.0, "Divide": 6.0, "LessThan": 1.0, "Equal": 1.0, "And": 0.5, "Maximum": 1.0,
-    "Select": 0.7, "Binary": 4.0, "SelectElse": 0.7,
+    "Atom": 1.0, "Number": 0.0, "Scale": 1.0, "Cast": 1.0, "Unary": 8.0, "Recip": 6.0, "Not": 0.5, "Sum": 1.0,
+    "Max": 1.0, "Add": 1.0, "Mul": 1.0, "Subtract": 1.0, "Divide": 6.0, "LessThan": 1.0, "Equal": 1.0, "And": 0.5,
+    "Maximum": 1.0, "Select": 0.7, "Binary": 4.0, "SelectElse": 0.7,
 }  # fmt: skip
 _EXP_WEIGHT = 7.9  # the accurate exp wins a tie against exp2 of a scaled argument
 

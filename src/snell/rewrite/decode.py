@@ -51,7 +51,8 @@ def _term(encoding: Encoding, node: Node, args: tuple[Term, ...]) -> Term:
             dtype = DTYPES[int(node.payload[1])]
             return t.number(_wrapped(Fraction(first), dtype), dtype)
         case "Scale":
-            return term(Mul(), (args[0], t.number(_wrapped(Fraction(first), args[0].dtype), args[0].dtype)), args[0].dtype)
+            dtype = args[0].dtype
+            return term(Mul(), (args[0], t.number(_wrapped(Fraction(first), dtype), dtype)), dtype)
         case "Atom":
             return encoding.atoms[int(first)]
         case "Cast":

@@ -78,7 +78,7 @@ class EGraph:
         """Run a schedule once."""
         report, sizes = self._run(f"(run-schedule {schedule})(print-size)")
         matches: dict[str, int] = report.report.num_matches_per_rule
-        return Step(matches, bool(report.report.updated), {k: n for k, n in sizes.sizes if not k.startswith("$")})
+        return Step(matches, bool(report.report.updated), dict(sizes.sizes))
 
     def rows(self, tables: tuple[str, ...]) -> dict[str, list[Row]]:
         """The rows of the tables that exist."""

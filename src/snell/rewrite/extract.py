@@ -78,7 +78,8 @@ class _Search:
         self._noise = noise
         self._factors: dict[_Entry, float] = {}
         self._parents: dict[int, list[_Entry]] = {}
-        self._entries = [(number, node) for number, nodes in classes.nodes.items() for node in nodes if self._in_scope(number, node)]
+        entries = ((number, node) for number, nodes in classes.nodes.items() for node in nodes)
+        self._entries = [entry for entry in entries if self._in_scope(*entry)]
         for entry in self._entries:
             for child in dict.fromkeys(entry[1].children):
                 self._parents.setdefault(child, []).append(entry)

@@ -1,12 +1,20 @@
 """Facts about classes, as egglog rules that never equate anything: what a class depends on, and how it splits.
 
-`free` holds the axes a class depends on (the fewest of any member), `reduced` those that some reduction inside has
-finished, `dtype` its type (two types in one class are an error), `kind` marks products and numbers.
+`free` holds the axes a class depends on (the fewest of any member), `dtype` its type (two types in one class are an
+error), `kind` marks products and numbers.
 
-Splitting is on demand.  `(within J r t)`: a sum over J has the body r and t is a factor of it.  `(wanted K t)` asks for
-`(split K t f d)`: t = f·d with f free of K and d `solid`: it depends on K and holds no such factor.  `(coded K a)`: what
-depends on K in a is integers, as in a quantised weight.  `(part J r K)`: some factor of r is free
-of K, so part of the sum could be taken first.  `(integral t u m)`: t holds the integers u (i32), at most m in magnitude.
+Splitting is on demand.
+
+    (within J r t)     a sum over J has the body r, and t is a factor of it
+    (part J r K)       some factor of r is free of K, so that part of the sum could be taken first
+    (wanted K t)       asks for a split of t
+    (split K t f d)    t = f·d with f free of K and d solid
+    (solid K t)        t depends on K and no factor of it is free of K
+    (coded K t)        what depends on K in t is integers, as in a quantised weight
+    (integral t u m)   t holds the integers u (i32), at most m in magnitude
+    (nan-test t a)     t is true where a is NaN
+    (spread t)         distributed; (apart t): a sum that was split after distribution
+
 Numbers are inert: nothing is asked of a class that is a constant, else its spellings multiply without end.
 """
 
@@ -65,17 +73,18 @@ def _class_facts() -> list[str]:
             continue
         args = ["a", "b", "c"][:arity]
         pattern = f"(= t ({name} {payloads.get(name, '')} {' '.join(args)}))"
-        known = " ".join(f"(= f{x} (free {x})) (= r{x} (reduced {x}))" for x in args)
-        free, reduced = _union([f"f{x}" for x in args]), _union([f"r{x}" for x in args])
+        known = " ".join(f"(= f{x} (free {x}))" for x in args)
+        free = _union([f"f{x}" for x in args])
         if name in ("Sum", "Max"):
-            free, reduced = f"(set-diff {free} J)", f"(set-union {reduced} J)"
-        dtype = "d" if name == "Cast" else "0" if name in booleans else f"d{args[-1]}"
-        if dtype.startswith("d") and name != "Cast":
-            known += f" (= {dtype} (dtype {args[-1]}))"
-        facts = f"(set (free t) {free}) (set (reduced t) {reduced}) (set (dtype t) {dtype}) (set (kind t) {kinds.get(name, 0)})"
+            free = f"(set-diff {free} J)"
+        dtype = "d" if name == "Cast" else "0" if name in booleans else f"(dtype {args[-1]})"
+        if dtype.startswith("("):
+            known, dtype = f"{known} (= d {dtype})", "d"
+        facts = f"(set (free t) {free}) (set (dtype t) {dtype}) (set (kind t) {kinds.get(name, 0)})"
         rules.append(_rule(f"facts.{name}", f"{pattern} {known}", facts))
-    number = f"(set (free t) (set-empty)) (set (reduced t) (set-empty)) (set (dtype t) d) (set (kind t) {NUMBER}) (ordered t)"
+    number = f"(set (free t) (set-empty)) (set (dtype t) d) (set (kind t) {NUMBER}) (ordered t)"
     rules.append(_rule("facts.Number", "(= t (Number v d))", number))
+    rules.append(_rule("facts.Atom", "(= t (Atom n d s))", "(set (free t) s) (set (dtype t) d) (set (kind t) 0)"))
     return rules
 
 
@@ -95,7 +104,8 @@ def _demand() -> list[str]:
         _rule("within.select", "(within J r t) (= t (Select c a))", "(within J r a)"),
         _rule(
             "part",
-            f"(within J r a) (= 0 (kind a)) (= s (free a)) {DEPENDENT('J', 's')} (= K (set-diff J s)) (< 0 (set-length K))",
+            f"(within J r a) (= 0 (kind a)) (= s (free a)) {DEPENDENT('J', 's')} "
+            "(= K (set-diff J s)) (< 0 (set-length K))",
             "(part J r K) (wanted K r)",
         ),
         _rule("wanted.product", f"(wanted K t) {number} (= t (Mul a c))", "(wanted K a) (wanted K c)"),
@@ -135,17 +145,18 @@ def _integers() -> list[str]:
         ),
         _building(
             "integral.cast",
-            f"(= t (Cast F a)) (exact-below F top) (= d (dtype a)) (integer d) (holds d m) (<= m top)",
+            "(= t (Cast F a)) (exact-below F top) (= d (dtype a)) (integer d) (holds d m) (<= m top)",
             f"(integral t (Cast {I32} a) m)",
         ),
         _building(
             "integral.number",
-            f"(= t (Number v F)) (exact-below F top) (= v (floor v)) (<= (max v (neg v)) top)",
+            "(= t (Number v F)) (exact-below F top) (= v (floor v)) (<= (max v (neg v)) top)",
             f"(integral t (Number v {I32}) (max v (neg v)))",
         ),
         _building(
             "integral.scale",
-            f"(= t (Scale p a)) {NOT_NUMBER('t')} (integral a u m) (= p (floor p)) (= n (* m (max p (neg p)))) {limit} (<= n top)",
+            f"(= t (Scale p a)) {NOT_NUMBER('t')} (integral a u m) (= p (floor p)) "
+            f"(= n (* m (max p (neg p)))) {limit} (<= n top)",
             "(integral t (Scale p u) n)",
         ),
         _building(
@@ -154,7 +165,8 @@ def _integers() -> list[str]:
             "(integral t (Mul u v) (* m n))",
         ),
         _building(
-            "integral.sum", f"(= t (Add a c)) {NOT_NUMBER('t')} (integral a u m) (integral c v n) {limit} (<= (+ m n) top)",
+            "integral.sum",
+            f"(= t (Add a c)) {NOT_NUMBER('t')} (integral a u m) (integral c v n) {limit} (<= (+ m n) top)",
             "(integral t (Add u v) (+ m n))",
         ),
         _building("integral.select", "(= t (Select c a)) (integral a u m)", "(integral t (Select c u) m)"),
@@ -163,7 +175,7 @@ def _integers() -> list[str]:
             f"(= t (Sum J a)) {NOT_NUMBER('t')} (integral a u m) (at-most J k) {limit} (<= (* m k) top)",
             "(integral t (Sum J u) (* m k))",
         ),
-    ]  # fmt: skip
+    ]
 
 
 FACTS = "\n".join([_RELATIONS, *_class_facts(), *_demand(), *_splits(), *_integers()])

@@ -8,6 +8,7 @@ rules.  Axes, dtypes and the operations rules do not look into are small integer
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -21,13 +22,12 @@ from snell.rewrite.term import Term
 from snell.symbolic import Axis, as_expr
 
 __all__ = [
-    "BINARY", "CONSTRUCTORS", "DECLARATIONS", "DTYPES", "EXP", "EXP2", "F32", "I32", "LOG2", "SQRT", "UNARY", "Encoding", "encode",
-    "rational",
+    "BOOL", "CONSTRUCTORS", "DECLARATIONS", "DTYPES", "EXP", "EXP2", "I32", "Encoding", "encode", "rational",
 ]  # fmt: skip
 
 DTYPES: tuple[DType, ...] = dtypes.ALL
 _DTYPE_CODE = {dtype: k for k, dtype in enumerate(DTYPES)}
-F32, I32 = _DTYPE_CODE[dtypes.f32], _DTYPE_CODE[dtypes.i32]
+I32 = _DTYPE_CODE[dtypes.i32]
 BOOL = _DTYPE_CODE[dtypes.bool_]
 
 # Operations without a constructor of their own; the first have fixed codes because rules name them.
@@ -37,12 +37,13 @@ BINARY: tuple[Op, ...] = (Mod(), t.FloorDivide())
 
 # Constructor -> how many of its arguments are terms (they come last).
 CONSTRUCTORS = {
-    "Atom": 0, "Number": 0, "Scale": 1, "Cast": 1, "Unary": 1, "Recip": 1, "Not": 1, "Sum": 1, "Max": 1, "Add": 2, "Mul": 2,
-    "Subtract": 2, "Divide": 2, "LessThan": 2, "Equal": 2, "And": 2, "Maximum": 2, "Select": 2, "Binary": 2, "SelectElse": 3,
+    "Atom": 0, "Number": 0, "Scale": 1, "Cast": 1, "Unary": 1, "Recip": 1, "Not": 1, "Sum": 1, "Max": 1, "Add": 2,
+    "Mul": 2, "Subtract": 2, "Divide": 2, "LessThan": 2, "Equal": 2, "And": 2, "Maximum": 2, "Select": 2, "Binary": 2,
+    "SelectElse": 3,
 }  # fmt: skip
 _PAYLOAD = {
-    "Atom": "i64", "Number": "BigRat i64", "Scale": "BigRat", "Cast": "i64", "Unary": "i64", "Binary": "i64", "Sum": "Axes",
-    "Max": "Axes",
+    "Atom": "i64 i64 Axes", "Number": "BigRat i64", "Scale": "BigRat", "Cast": "i64", "Unary": "i64", "Binary": "i64",
+    "Sum": "Axes", "Max": "Axes",
 }  # fmt: skip
 
 
@@ -68,7 +69,6 @@ def _declarations() -> str:
         lines.append(f"(constructor {name} ({_PAYLOAD.get(name, '')}{' Term' * arity}) Term)")
     lines += [
         "(function free (Term) Axes :merge (set-intersect old new))",
-        "(function reduced (Term) Axes :merge (set-intersect old new))",
         "(function dtype (Term) i64 :no-merge)",
         "(function kind (Term) i64 :merge (| old new))",
         "(relation float (i64))",
@@ -85,10 +85,12 @@ def _declarations() -> str:
         "(function possibly-empty () Axes :no-merge)",
         "(relation at-most (Axes BigRat))",
         "(relation elided (i64 i64 i64))",
+        "(function root (i64) Term :no-merge)",
+        "(ruleset insertion)",
         "(ruleset analysis)",
         "(ruleset algebra)",
     ]
-    return "\n".join(lines + [_dtype_facts()])
+    return "\n".join([*lines, _dtype_facts()])
 
 
 def _dtype_facts() -> str:
@@ -115,21 +117,21 @@ DECLARATIONS = _declarations()
 
 @dataclass(slots=True)
 class Encoding:
-    """A region inside the e-graph: program text, the name of each root, and what the numbers stand for."""
+    """A region on its way into the e-graph: program text, and what the numbers in it stand for."""
 
     atoms: list[Term] = field(default_factory=list[Term])
     axes: list[Axis] = field(default_factory=list[Axis])
     unary: list[Op] = field(default_factory=lambda: list(UNARY))
     binary: list[Op] = field(default_factory=lambda: list(BINARY))
     names: dict[Term, str] = field(default_factory=dict[Term, str])
-    roots: tuple[str, ...] = ()
     _lines: list[str] = field(default_factory=list[str])
     _axis_code: dict[Axis, int] = field(default_factory=dict[Axis, int])
     _atom_name: dict[Term, str] = field(default_factory=dict[Term, str])
 
     @property
     def text(self) -> str:
-        return "\n".join(self._lines)
+        # One rule without conditions: egglog compiles every top-level command by itself, which is three times slower.
+        return f'(rule () ({" ".join(self._lines)}) :ruleset insertion :name "insert")(run-schedule (run insertion))'
 
     def axis(self, axis: Axis) -> int:
         code = self._axis_code.get(axis)
@@ -146,19 +148,17 @@ class Encoding:
 
     def bind(self, expression: str) -> str:
         """Give an expression a name."""
-        name = f"$n{len(self._lines)}"
+        name = f"n{len(self._lines)}"
         self._lines.append(f"(let {name} {expression})")
         return name
 
     def atom(self, item: Term) -> str:
-        """An opaque leaf with its facts."""
+        """An opaque leaf, which carries its dtype and free axes."""
         name = self._atom_name.get(item)
         if name is None:
-            name = self._atom_name[item] = self.bind(f"(Atom {len(self.atoms)})")
+            free = axis_set(self.axis_codes(sorted(item.free, key=lambda axis: axis.name)))
+            name = self._atom_name[item] = self.bind(f"(Atom {len(self.atoms)} {_DTYPE_CODE[item.dtype]} {free})")
             self.atoms.append(item)
-            free = sorted(item.free, key=lambda axis: axis.name)
-            self.say(f"(set (free {name}) {axis_set(self.axis_codes(free))})(set (dtype {name}) {_DTYPE_CODE[item.dtype]})")
-            self.say(f"(set (reduced {name}) (set-empty))(set (kind {name}) 0)")
             if isinstance(item.op, t.Number) and item.op.value == item.op.value:
                 self.say(f"({'plus' if item.op.value > 0 else 'minus'}-infinity {name})(ordered {name})")
         return name
@@ -172,10 +172,15 @@ def encode(roots: Sequence[Term]) -> Encoding:
         if isinstance(item.op, t.Reduction):
             reductions[frozenset(item.op.axes)] = None
         encoding.names[item] = _encode_one(encoding, item)
-    encoding.roots = tuple(encoding.names[root] for root in roots)
+    for k, root in enumerate(roots):
+        encoding.say(f"(set (root {k}) {encoding.names[root]})")
     used = list(dict.fromkeys([*(item.dtype for item in encoding.names), dtypes.i32]))
-    _axis_facts(encoding, list(reductions), used)
-    _dtype_use(encoding, used)
+    casts = [item for item in encoding.names if isinstance(item.op, t.Cast)]
+    _axis_facts(encoding, used)
+    if any(item.dtype.is_float and item.args[0].dtype.is_integer for item in casts):
+        _count_facts(encoding, list(reductions))
+    if casts:
+        _cast_facts(encoding, used)
     return encoding
 
 
@@ -280,8 +285,8 @@ def _code(table: list[Any], op: Op) -> int:
     return table.index(op)
 
 
-def _axis_facts(encoding: Encoding, reductions: list[frozenset[Axis]], used: list[DType]) -> None:
-    """Extents: static ones as numbers, symbolic ones as an i64 term; the axes that may be empty; bounds of counts."""
+def _axis_facts(encoding: Encoding, used: list[DType]) -> None:
+    """Extents: static ones as numbers, symbolic ones as an i64 term; and the axes that may be empty."""
     empty: list[int] = []
     for code, axis in enumerate(list(encoding.axes)):
         extent = as_expr(axis.extent)
@@ -295,16 +300,18 @@ def _axis_facts(encoding: Encoding, reductions: list[frozenset[Axis]], used: lis
         if extent.bounds()[0] < 1:
             empty.append(code)
     encoding.say(f"(set (possibly-empty) {axis_set(empty)})")
+
+
+def _count_facts(encoding: Encoding, reductions: list[frozenset[Axis]]) -> None:
+    """How many terms a sum over a set of axes adds at most: what bounds an integer sum."""
     for axes in _subsets(reductions):
-        most = 1.0
-        for axis in axes:
-            most *= as_expr(axis.extent).bounds()[1]
+        most = math.prod(as_expr(axis.extent).bounds()[1] for axis in axes)
         if most < 2.0**31:
             encoding.say(f"(at-most {axis_set(encoding.axis_codes(axes))} {rational(int(most))})")
 
 
 def _subsets(reductions: list[frozenset[Axis]]) -> list[frozenset[Axis]]:
-    """Every non-empty part of the reductions' axes, up to six axes; of larger ones only the whole and the single axes."""
+    """Every non-empty part of the reductions' axes; of more than six axes only the whole and the single axes."""
     found: dict[frozenset[Axis], None] = {}
     for axes in reductions:
         listed = sorted(axes, key=lambda axis: axis.name)
@@ -316,11 +323,8 @@ def _subsets(reductions: list[frozenset[Axis]]) -> list[frozenset[Axis]]:
     return list(found)
 
 
-def _dtype_use(encoding: Encoding, used: list[DType]) -> None:
-    """Units of each dtype, and the double casts whose inner cast loses nothing."""
-    for dtype in used:
-        if not dtype.is_packed:
-            encoding.say(f"(Number {rational(0)} {_DTYPE_CODE[dtype]})(Number {rational(1)} {_DTYPE_CODE[dtype]})")
+def _cast_facts(encoding: Encoding, used: list[DType]) -> None:
+    """The double casts whose inner cast loses nothing."""
     for source in used:
         for middle in used:
             if source == middle or not _widens(source, middle):

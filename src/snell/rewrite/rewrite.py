@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -48,7 +48,7 @@ class Policy(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RewriteReport:
-    """What happened to a region: why it stopped, how much work it was, matches per rule, the failure if there was one."""
+    """What happened to a region: why it stopped, how much work it was, matches per rule, the failure if any."""
 
     stop_reason: StopReason
     iterations: int = 0
@@ -59,8 +59,9 @@ class RewriteReport:
 
     def __str__(self) -> str:
         fired = ", ".join(f"{name} {n}" for name, n in sorted(self.matches.items()))
-        head = f"{self.stop_reason.value} after {self.iterations} iterations, {self.terms} terms, {1e3 * self.seconds:.1f} ms"
-        return "; ".join(part for part in (head, self.failure, fired) if part)
+        head = f"{self.stop_reason.value} after {self.iterations} iterations"
+        work = f"{self.terms} terms, {1e3 * self.seconds:.1f} ms"
+        return "; ".join(part for part in (head, work, self.failure, fired) if part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ class Workshop:
     @contextmanager
     def explored(
         self, roots: Sequence[Term], budget: Budget, is_frozen: IsFrozen
-    ) -> Iterator[tuple[Encoding, Classes, Saturation]]:
+    ) -> Generator[tuple[Encoding, Classes, Saturation]]:
         """The region's classes after saturation; the e-graph forgets the region afterwards."""
         encoding = encode(roots)
         try:
@@ -116,7 +117,10 @@ _WORKSHOPS = _Workshops()
 
 
 def rewrite_terms(
-    roots: Sequence[Term], policy: Policy = Policy.DEFAULT, is_frozen: IsFrozen = _marked_frozen, budget: Budget | None = None
+    roots: Sequence[Term],
+    policy: Policy = Policy.DEFAULT,
+    is_frozen: IsFrozen = _marked_frozen,
+    budget: Budget | None = None,
 ) -> Rewritten:
     """Equal terms with less work; `is_frozen` says which tensors are bound once (weights)."""
     started = time.perf_counter()
@@ -129,9 +133,8 @@ def rewrite_terms(
     except CompileError as error:
         seconds = time.perf_counter() - started
         return Rewritten(tuple(roots), RewriteReport(StopReason.FAILED, seconds=seconds, failure=str(error)))
-    report = RewriteReport(
-        saturation.stop_reason, saturation.iterations, saturation.terms, time.perf_counter() - started, saturation.matches
-    )
+    seconds, done = time.perf_counter() - started, saturation
+    report = RewriteReport(done.stop_reason, done.iterations, done.terms, seconds, done.matches)
     return Rewritten(found, report)
 
 
@@ -164,4 +167,6 @@ def _verify(old: Sequence[Term], new: Sequence[Term]) -> None:
     """A rewritten root keeps its dtype and depends on no axis the old one did not have."""
     for before, after in zip(old, new, strict=True):
         if before.dtype != after.dtype or not after.free <= before.free:
-            raise CompileError(f"rewriting changed {before!r} of {before.dtype} into {after!r} of {after.dtype}; please report it")
+            raise CompileError(
+                f"rewriting changed a root of {before.dtype} into {after!r} of {after.dtype}; please report"
+            )

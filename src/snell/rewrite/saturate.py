@@ -51,7 +51,7 @@ def saturate(egraph: EGraph, budget: Budget, names: frozenset[str]) -> Saturatio
     started = time.perf_counter()
     matches: Counter[str] = Counter()
     reason, iteration, terms = StopReason.ITERATIONS, 0, 0
-    for iteration in range(1, budget.iterations + 1):
+    for iteration in range(1, budget.iterations + 1):  # noqa: B007 - reported after the loop
         step = egraph.step(_ITERATION)
         matches.update({name: n for name, n in step.matches.items() if n and name in names})
         terms = sum(step.sizes.get(name, 0) for name in CONSTRUCTORS)

@@ -14,62 +14,147 @@ __all__ = ["ARITHMETIC"]
 _ZERO, _ONE = rational(0), rational(1)
 _NUMBERS = (
     rewrite(
-        "add-numbers", Tag.EXACT, "(Add (Number p d) (Number q d))", "(Number (+ p q) d)",
-        lambda: (add(number(2), number(3)), number(5)), lambda: add(number(2), x(I)), replaces=True,
-    ),
-    rewrite(
-        "scale-number", Tag.EXACT, "(Scale p (Number q d))", "(Number (* p q) d)",
-        lambda: (mul(number(2), number(3)), number(6)), lambda: mul(number(2), x(I)), replaces=True,
-    ),
-    rewrite(
-        "reciprocal-of-number", Tag.EXACT, "(Recip (Number p d))", f"(Number (/ {_ONE} p) d)",
-        lambda: (recip(number(4)), number(Fraction(1, 4))), lambda: recip(number(0)), where=f"(!= p {_ZERO})",
-    ),
-    rewrite(
-        "product-with-number", Tag.EXACT, "(Mul (Number p d) a)", "(Scale p a)",
-        lambda: (mul(add(number(1), number(1)), x(I)), mul(number(2), x(I))), lambda: mul(y(I), x(I)), replaces=True,
-    ),
-)  # fmt: skip
-_UNITS = (
-    rewrite("scale-by-one", Tag.EXACT, f"(Scale {_ONE} a)", "a", lambda: (mul(number(1), x(I)), x(I)), lambda: negate(x(I)),
-            replaces=True),
-    rewrite("scale-by-zero", Tag.REFINES, f"(Scale {_ZERO} a)", f"(Number {_ZERO} d)",
-            lambda: (mul(number(0), x(I)), number(0)), lambda: negate(x(I)), where="(= d (dtype a))", replaces=True),
-    rewrite("add-zero", Tag.EXACT, f"(Add (Number {_ZERO} d) a)", "a", lambda: (add(number(0), x(I)), x(I)),
-            lambda: add(number(1), x(I)), replaces=True),
-)  # fmt: skip
-_SCALES = (
-    rewrite(
-        "scale-of-scale", Tag.EXACT, "(Scale p (Scale q a))", "(Scale (* p q) a)",
-        lambda: (negate(mul(x(I), number(3))), mul(x(I), number(-3))), lambda: negate(add(x(I), number(3))),
-        where=f"(!= p {_ONE}) (!= q {_ONE}) {NOT_NUMBER('a')} (!= t a)", replaces=True,
-    ),
-    rewrite(
-        "scale-out-of-product", Tag.EXACT, "(Mul (Scale p a) c)", "(Scale p (Mul a c))",
-        lambda: (mul(negate(x(I)), y(I)), negate(mul(x(I), y(I)))), lambda: mul(x(I), y(I)), where=NOT_NUMBER("t"),
-    ),
-    rewrite(
-        "scale-out-of-reciprocal", Tag.EXACT, "(Recip (Scale p a))", f"(Scale (/ {_ONE} p) (Recip a))",
-        lambda: (recip(mul(x(I), number(4))), mul(recip(x(I)), number(Fraction(1, 4)))), lambda: recip(x(I)),
-        where=f"(!= p {_ZERO}) (!= p {_ONE}) {NOT_NUMBER('a')}",
-    ),
-    rewrite(
-        "collect-scales", Tag.REFINES, "(Add (Scale p a) (Scale q a))", "(Scale (+ p q) a)",
-        lambda: (add(mul(x(I), number(2)), mul(x(I), number(3))), mul(x(I), number(5))),
-        lambda: add(mul(x(I), number(2)), mul(y(I), number(3))), where=f"(!= p {_ONE}) (!= q {_ONE}) {NOT_NUMBER('a')}",
+        "add-numbers",
+        Tag.EXACT,
+        "(Add (Number p d) (Number q d))",
+        "(Number (+ p q) d)",
+        lambda: (add(number(2), number(3)), number(5)),
+        lambda: add(number(2), x(I)),
         replaces=True,
     ),
     rewrite(
-        "collect-scale", Tag.REFINES, "(Add a (Scale q a))", f"(Scale (+ {_ONE} q) a)",
-        lambda: (add(x(I), mul(x(I), number(3))), mul(x(I), number(4))), lambda: add(x(I), mul(x(J), number(3))),
-        where=f"(!= q {_ONE}) {NOT_NUMBER('a')}", replaces=True,
+        "scale-number",
+        Tag.EXACT,
+        "(Scale p (Number q d))",
+        "(Number (* p q) d)",
+        lambda: (mul(number(2), number(3)), number(6)),
+        lambda: mul(number(2), x(I)),
+        replaces=True,
     ),
-)  # fmt: skip
+    rewrite(
+        "reciprocal-of-number",
+        Tag.EXACT,
+        "(Recip (Number p d))",
+        f"(Number (/ {_ONE} p) d)",
+        lambda: (recip(number(4)), number(Fraction(1, 4))),
+        lambda: recip(number(0)),
+        where=f"(!= p {_ZERO})",
+    ),
+    rewrite(
+        "product-with-number",
+        Tag.EXACT,
+        "(Mul (Number p d) a)",
+        "(Scale p a)",
+        lambda: (mul(add(number(1), number(1)), x(I)), mul(number(2), x(I))),
+        lambda: mul(y(I), x(I)),
+        replaces=True,
+    ),
+)
+_UNITS = (
+    rewrite(
+        "scale-by-one",
+        Tag.EXACT,
+        f"(Scale {_ONE} a)",
+        "a",
+        lambda: (mul(number(1), x(I)), x(I)),
+        lambda: negate(x(I)),
+        replaces=True,
+    ),
+    rewrite(
+        "scale-by-zero",
+        Tag.REFINES,
+        f"(Scale {_ZERO} a)",
+        f"(Number {_ZERO} d)",
+        lambda: (mul(number(0), x(I)), number(0)),
+        lambda: negate(x(I)),
+        where="(= d (dtype a))",
+        replaces=True,
+    ),
+    rewrite(
+        "add-zero",
+        Tag.EXACT,
+        f"(Add (Number {_ZERO} d) a)",
+        "a",
+        lambda: (add(number(0), x(I)), x(I)),
+        lambda: add(number(1), x(I)),
+        replaces=True,
+    ),
+)
+_SCALES = (
+    rewrite(
+        "scale-of-scale",
+        Tag.EXACT,
+        "(Scale p (Scale q a))",
+        "(Scale (* p q) a)",
+        lambda: (negate(mul(x(I), number(3))), mul(x(I), number(-3))),
+        lambda: negate(add(x(I), number(3))),
+        where=f"(!= p {_ONE}) (!= q {_ONE}) {NOT_NUMBER('a')} (!= t a)",
+        replaces=True,
+    ),
+    rewrite(
+        "scale-out-of-product",
+        Tag.EXACT,
+        "(Mul (Scale p a) c)",
+        "(Scale p (Mul a c))",
+        lambda: (mul(negate(x(I)), y(I)), negate(mul(x(I), y(I)))),
+        lambda: mul(x(I), y(I)),
+        where=NOT_NUMBER("t"),
+    ),
+    rewrite(
+        "scale-out-of-reciprocal",
+        Tag.EXACT,
+        "(Recip (Scale p a))",
+        f"(Scale (/ {_ONE} p) (Recip a))",
+        lambda: (recip(mul(x(I), number(4))), mul(recip(x(I)), number(Fraction(1, 4)))),
+        lambda: recip(x(I)),
+        where=f"(!= p {_ZERO}) (!= p {_ONE}) {NOT_NUMBER('a')}",
+    ),
+    rewrite(
+        "collect-scales",
+        Tag.REFINES,
+        "(Add (Scale p a) (Scale q a))",
+        "(Scale (+ p q) a)",
+        lambda: (add(mul(x(I), number(2)), mul(x(I), number(3))), mul(x(I), number(5))),
+        lambda: add(mul(x(I), number(2)), mul(y(I), number(3))),
+        where=f"(!= p {_ONE}) (!= q {_ONE}) {NOT_NUMBER('a')}",
+        replaces=True,
+    ),
+    rewrite(
+        "collect-scale",
+        Tag.REFINES,
+        "(Add a (Scale q a))",
+        f"(Scale (+ {_ONE} q) a)",
+        lambda: (add(x(I), mul(x(I), number(3))), mul(x(I), number(4))),
+        lambda: add(x(I), mul(x(J), number(3))),
+        where=f"(!= q {_ONE}) {NOT_NUMBER('a')}",
+        replaces=True,
+    ),
+)
 _COMMUTATIVITY = (
-    rewrite("commute-add", Tag.EXACT, "(Add a b)", "(Add b a)", lambda: (add(x(I), y(J)), add(y(J), x(I))), lambda: mul(x(I), y(J))),
-    rewrite("commute-mul", Tag.EXACT, "(Mul a b)", "(Mul b a)", lambda: (mul(x(I), y(J)), mul(y(J), x(I))), lambda: add(x(I), y(J))),
-    rewrite("commute-maximum", Tag.EXACT, "(Maximum a b)", "(Maximum b a)",
-            lambda: (maximum(x(I), y(J)), maximum(y(J), x(I))), lambda: mul(x(I), add(y(J), z(J)))),
-)  # fmt: skip
+    rewrite(
+        "commute-add",
+        Tag.EXACT,
+        "(Add a b)",
+        "(Add b a)",
+        lambda: (add(x(I), y(J)), add(y(J), x(I))),
+        lambda: mul(x(I), y(J)),
+    ),
+    rewrite(
+        "commute-mul",
+        Tag.EXACT,
+        "(Mul a b)",
+        "(Mul b a)",
+        lambda: (mul(x(I), y(J)), mul(y(J), x(I))),
+        lambda: add(x(I), y(J)),
+    ),
+    rewrite(
+        "commute-maximum",
+        Tag.EXACT,
+        "(Maximum a b)",
+        "(Maximum b a)",
+        lambda: (maximum(x(I), y(J)), maximum(y(J), x(I))),
+        lambda: mul(x(I), add(y(J), z(J))),
+    ),
+)
 
 ARITHMETIC: tuple[Rule, ...] = (*_NUMBERS, *_UNITS, *_SCALES, *_COMMUTATIVITY)

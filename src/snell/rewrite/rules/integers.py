@@ -5,7 +5,7 @@ from __future__ import annotations
 from snell.dtypes import f32, i8, i32, u8
 from snell.rewrite.facts import NOT_NUMBER
 from snell.rewrite.language import rational
-from snell.rewrite.rules.notation import I, sum_, tensor, mul, x, y
+from snell.rewrite.rules.notation import I, mul, sum_, tensor, x, y
 from snell.rewrite.rules.rule import Rule, Tag, rule
 from snell.rewrite.term import DType, Term, cast
 from snell.symbolic import Axis
@@ -26,11 +26,19 @@ def _dot(axis: Axis, through: DType) -> Term:
 
 INTEGERS: tuple[Rule, ...] = (
     rule(
-        "integer-sum", Tag.EXACT, f"{_SUM} (<= (* m k) top)", _CAST,
-        lambda: (_dot(_SHORT, f32), _dot(_SHORT, i32)), lambda: sum_(mul(x(I, _SHORT), y(_SHORT)), _SHORT),
+        "integer-sum",
+        Tag.EXACT,
+        f"{_SUM} (<= (* m k) top)",
+        _CAST,
+        lambda: (_dot(_SHORT, f32), _dot(_SHORT, i32)),
+        lambda: sum_(mul(x(I, _SHORT), y(_SHORT)), _SHORT),
     ),
     rule(
-        "long-integer-sum", Tag.REFINES, f"{_SUM} (> (* m k) top) (< (* m k) {rational(1 << 31)})", _CAST,
-        lambda: (_dot(_LONG, f32), _dot(_LONG, i32)), lambda: _dot(_ENDLESS, f32),
+        "long-integer-sum",
+        Tag.REFINES,
+        f"{_SUM} (> (* m k) top) (< (* m k) {rational(1 << 31)})",
+        _CAST,
+        lambda: (_dot(_LONG, f32), _dot(_LONG, i32)),
+        lambda: _dot(_ENDLESS, f32),
     ),
-)  # fmt: skip
+)

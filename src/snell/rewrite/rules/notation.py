@@ -11,11 +11,11 @@ from snell.rewrite.term import Tensor, Term
 from snell.symbolic import Axis
 
 __all__ = [
-    "B", "I", "J", "K", "add", "apply", "both", "divide", "exp2", "less", "max_", "maximum", "mul", "negate", "number", "otherwise", "recip",
-    "select", "subtract", "sum_", "tensor", "x", "y", "z",
+    "B", "I", "J", "K", "add", "apply", "both", "divide", "exp2", "less", "max_", "maximum", "mul", "negate", "number",
+    "otherwise", "recip", "select", "subtract", "sum_", "tensor", "x", "y", "z",
 ]  # fmt: skip
 
-I, J, K, B = Axis("i", 3), Axis("j", 5), Axis("k", 4), Axis("b", 2)
+B, I, J, K = Axis("b", 2), Axis("i", 3), Axis("j", 5), Axis("k", 4)  # noqa: E741 - the axis i
 
 
 def tensor(name: str, *axes: Axis, dtype: DType = f32) -> Term:
@@ -24,16 +24,21 @@ def tensor(name: str, *axes: Axis, dtype: DType = f32) -> Term:
     return t.load(held, tuple(axis + 0 for axis in axes))
 
 
+def _named(letter: str, axes: tuple[Axis, ...], dtype: DType) -> Term:
+    """A tensor of its own for each set of axes: x(I) and x(J) are different tensors."""
+    return tensor("_".join([letter, *(axis.name for axis in axes)]), *axes, dtype=dtype)
+
+
 def x(*axes: Axis, dtype: DType = f32) -> Term:
-    return tensor("x", *axes, dtype=dtype)
+    return _named("x", axes, dtype)
 
 
 def y(*axes: Axis, dtype: DType = f32) -> Term:
-    return tensor("y", *axes, dtype=dtype)
+    return _named("y", axes, dtype)
 
 
 def z(*axes: Axis, dtype: DType = f32) -> Term:
-    return tensor("z", *axes, dtype=dtype)
+    return _named("z", axes, dtype)
 
 
 def number(value: Fraction | int | float, dtype: DType = f32) -> Term:
