@@ -1,0 +1,135 @@
+"""The engine: settings, caches and the one lock under which programs are compiled.
+
+An engine compiles graphs into executables.  Programs are found again by structure: in memory within a process, and in
+the cache folder by the next process, which then lowers and compiles nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from snell.codegen.host import host_target
+from snell.compiler.assemble import Assembled
+from snell.compiler.compile import Compilation, Options, bind, compile_graph
+from snell.config import Config, available_threads
+from snell.errors import FileFormatError
+from snell.graph.fingerprint import fingerprint
+from snell.graph.graph_inputs import input_operations
+from snell.graph.node import Graph
+from snell.rewrite.rewrite import Policy
+from snell.runtime.cache import Cache
+from snell.runtime.executable import Executable
+from snell.runtime.pool import Pool, process_pool
+from snell.runtime.program import Program, Role, from_bytes, to_bytes
+from snell.targets import Target
+
+__all__ = ["Engine", "Prepared"]
+
+# Part of every cache key: raise it when the same graph compiles to different code.
+CODE_VERSION = "1"
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A program ready to bind, and the names of its inputs and outputs in the order of the executable's arguments."""
+
+    assembled: Assembled
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+    def bind(self, frozen: Mapping[str, Any], pool: Pool) -> Executable:
+        """The executable with these weights."""
+        return bind(self.assembled, frozen, pool)
+
+
+@dataclass(slots=True, weakref_slot=True)
+class Engine:
+    """Compiles for one machine under one configuration; safe to use from several threads."""
+
+    config: Config
+    programs: dict[str, Prepared] = field(default_factory=dict)
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+    @property
+    def threads(self) -> int:
+        return self.config.threads or available_threads()
+
+    @property
+    def target(self) -> Target:
+        return host_target()
+
+    @property
+    def cache(self) -> Cache:
+        return Cache(self.config.cache_dir / "objects", self.config.cache_limit_bytes)
+
+    def pool(self) -> Pool:
+        """The process's threads."""
+        return process_pool(self.config.threads)
+
+    def key(self, graph: Graph, policy: Policy) -> str:
+        """What a compiled program depends on."""
+        parts = (CODE_VERSION, fingerprint(graph), repr(self.target), str(self.threads), policy.value)
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+    def prepare(self, graph: Graph, policy: Policy = Policy.DEFAULT, key: str | None = None) -> Prepared:
+        """The program of a graph: from memory, from the cache folder, or compiled now (one thread compiles at a time)."""
+        key = key or self.key(graph, policy)
+        with self.lock:
+            found = self.programs.get(key) or self.restore(key)
+            if found is None:
+                compilation = self.compile(graph, policy)
+                found = _prepared(compilation)
+                self.cache.put(key, _pack(found))
+            self.programs[key] = found
+            return found
+
+    def restore(self, key: str) -> Prepared | None:
+        """The program under a key of the cache folder, None where there is none that is whole."""
+        data = self.cache.get(key)
+        try:
+            return None if data is None else _unpack(data)
+        except (FileFormatError, ValueError, KeyError):
+            return None
+
+    def compile(self, graph: Graph, policy: Policy = Policy.DEFAULT) -> Compilation:
+        """Run every pass (object code still comes from the cache where it is known)."""
+        with self.lock:
+            return compile_graph(graph, Options(self.target, self.threads, policy, self.cache.get_or_make))
+
+
+def _prepared(compilation: Compilation) -> Prepared:
+    program = compilation.assembled.program
+    inputs = tuple(program.buffers[slot].name for slot in program.slots(Role.INPUT))
+    return Prepared(compilation.assembled, inputs, compilation.outputs)
+
+
+def frozen_names(graph: Graph) -> tuple[str, ...]:
+    """Names of the inputs that are bound once."""
+    return tuple(name for name, operation in input_operations(graph).items() if operation.frozen)
+
+
+def _pack(prepared: Prepared) -> bytes:
+    """Program and preparation as bytes: lengths, then each."""
+    names = "\n".join(["\t".join(prepared.inputs), "\t".join(prepared.outputs)]).encode()
+    parts = [names, to_bytes(prepared.assembled.program)]
+    if prepared.assembled.prepare is not None:
+        parts.append(to_bytes(prepared.assembled.prepare))
+    return b"".join(len(part).to_bytes(8, "little") + part for part in parts)
+
+
+def _unpack(data: bytes) -> Prepared:
+    parts: list[bytes] = []
+    position = 0
+    while position < len(data):
+        length = int.from_bytes(data[position : position + 8], "little")
+        parts.append(data[position + 8 : position + 8 + length])
+        position += 8 + length
+    inputs, outputs = (tuple(line.split("\t")) if line else () for line in parts[0].decode().split("\n"))
+    programs: list[Program] = [from_bytes(part) for part in parts[1:]]
+    return Prepared(Assembled(programs[0], programs[1] if len(programs) > 1 else None), inputs, outputs)
+
+

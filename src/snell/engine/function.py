@@ -1,0 +1,226 @@
+"""compile(): a Python function of arrays as an executable for each structure of its arguments."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from snell import trees
+from snell.dtypes import from_numpy
+from snell.engine.array import Array
+from snell.engine.engine import Engine, Prepared
+from snell.engine.report import Report, report_of
+from snell.errors import ConfigError, ShapeError, UnsupportedError
+from snell.frontend import TensorSpec, Traced, trace
+from snell.graph.node import Graph
+from snell.rewrite.rewrite import Policy
+from snell.runtime.executable import Executable
+from snell.symbolic import Dim, as_size
+
+__all__ = ["CompiledFunction", "DimSpec"]
+
+DimSpec = Sequence[str | Dim | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Variant:
+    """One executable: which leaves feed its inputs, the dtype of each, and how outputs become a tree."""
+
+    executable: Executable
+    prepared: Prepared
+    graph: Graph
+    order: tuple[int, ...]
+    dtypes: tuple[np.dtype[Any], ...]
+    donated: tuple[bool, ...]
+    output_tree: trees.Structure
+
+
+class CompiledFunction:
+    """The function, compiled on the first call with arguments of a new structure, shape or dtype."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        engine: Engine,
+        *,
+        static: Sequence[int | str] = (),
+        dims: Mapping[str | int, DimSpec] | None = None,
+        donate: Sequence[int | str] = (),
+        precision: str = "default",
+    ) -> None:
+        self._function = function
+        self._engine = engine
+        self._signature = inspect.signature(function)
+        self._names = tuple(self._signature.parameters)
+        self._static = self._named(static)
+        self._donate = self._named(donate)
+        self._dims = {self._name(key): tuple(value) for key, value in (dims or {}).items()}
+        self._policy = _policy(precision)
+        self._variants: dict[Hashable, _Variant] = {}
+        self._lock = threading.Lock()
+        self.__name__ = getattr(function, "__name__", "function")
+        self.__doc__ = function.__doc__
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        arguments = self._arguments(args, kwargs)
+        leaves, structure = trees.flatten({k: v for k, v in arguments.items() if k not in self._static})
+        key = self._key(arguments, structure, leaves)
+        variant = self._variants.get(key)
+        if variant is None:
+            with self._lock:
+                variant = self._variants.get(key)
+                if variant is None:
+                    variant = self._variants[key] = self._compile(arguments)
+        return _run(variant, leaves)
+
+    def explain(self) -> Report:
+        """What the most recently compiled variant became; ConfigError before the first call."""
+        if not self._variants:
+            raise ConfigError(f"{self.__name__} has not been called yet; call it once with its arguments, then explain it")
+        variant = list(self._variants.values())[-1]
+        return report_of(self._engine.compile(variant.graph, self._policy), self._engine.target)
+
+    def _named(self, wanted: Sequence[int | str]) -> frozenset[str]:
+        return frozenset(self._name(item) for item in wanted)
+
+    def _name(self, item: int | str) -> str:
+        if isinstance(item, int) and item < len(self._names):
+            return self._names[item]
+        if item not in self._names:
+            raise ConfigError(f"{item!r} is no argument of {self._function!r}; expected one of {', '.join(self._names)}")
+        return str(item)
+
+    def _arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        bound = self._signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return dict(bound.arguments)
+
+    def _key(self, arguments: Mapping[str, Any], structure: trees.Structure, leaves: Sequence[Any]) -> Hashable:
+        static = tuple(arguments[name] for name in sorted(self._static))
+        return structure, static, tuple(self._leaf_key(leaf) for leaf in leaves)
+
+    def _leaf_key(self, leaf: Any) -> Hashable:
+        if isinstance(leaf, bool | int | float):
+            return type(leaf)
+        shape, dtype = _shape_and_dtype(leaf)
+        return ((len(shape), dtype) if self._dims else (shape, dtype))
+
+    def _compile(self, arguments: Mapping[str, Any]) -> _Variant:
+        dynamic = {name: value for name, value in arguments.items() if name not in self._static}
+        static = {name: value for name, value in arguments.items() if name in self._static}
+        specs = [self._specs(name, value) for name, value in dynamic.items()]
+
+        def call(*values: Any) -> Any:
+            return self._call({**dict(zip(dynamic, values, strict=True)), **static})
+
+        traced = trace(call, specs, tuple(dynamic))
+        prepared = self._engine.prepare(traced.graph, self._policy)
+        executable = prepared.bind(traced.arrays, self._engine.pool())
+        return self._variant(traced, prepared, executable, dynamic)
+
+    def _call(self, arguments: Mapping[str, Any]) -> Any:
+        args: list[Any] = []
+        kwargs: dict[str, Any] = {}
+        for name, parameter in self._signature.parameters.items():
+            if name not in arguments:
+                continue
+            match parameter.kind:
+                case inspect.Parameter.VAR_POSITIONAL:
+                    args.extend(arguments[name])
+                case inspect.Parameter.VAR_KEYWORD:
+                    kwargs.update(arguments[name])
+                case inspect.Parameter.KEYWORD_ONLY:
+                    kwargs[name] = arguments[name]
+                case _:
+                    args.append(arguments[name])
+        return self._function(*args, **kwargs)
+
+    def _specs(self, name: str, value: Any) -> Any:
+        """The argument with each array replaced by its spec."""
+        leaves, structure = trees.flatten(value)
+        return trees.unflatten(structure, [self._spec(name, leaf) for leaf in leaves])
+
+    def _spec(self, name: str, leaf: Any) -> Any:
+        if isinstance(leaf, bool | int | float):
+            return leaf
+        shape, dtype = _shape_and_dtype(leaf)
+        sizes = tuple(as_size(size) for size in self._sizes(name, shape))
+        return TensorSpec(sizes, from_numpy(dtype), donated=name in self._donate)
+
+    def _sizes(self, name: str, shape: tuple[int, ...]) -> list[int | Dim]:
+        declared = self._dims.get(name)
+        if declared is None:
+            return list(shape)
+        if len(declared) != len(shape):
+            raise ShapeError(f"argument {name!r} has {len(shape)} axes, its dims name {len(declared)}; expected one entry an axis")
+        return [
+            size if dim is None else Dim(dim, min=0, typical=(size,)) if isinstance(dim, str) else dim
+            for size, dim in zip(shape, declared, strict=True)
+        ]
+
+    def _variant(
+        self, traced: Traced, prepared: Prepared, executable: Executable, dynamic: Mapping[str, Any]
+    ) -> _Variant:
+        leaves, _ = trees.flatten(tuple(dynamic.values()))
+        by_name = dict(zip(traced.inputs, range(len(leaves)), strict=True))
+        # Leaves are looked up in the order of the flattened mapping, which sorts by name.
+        position = _positions(dynamic)
+        order = tuple(position[by_name[name]] for name in prepared.inputs)
+        slots = {slot.name: slot for slot in prepared.assembled.program.buffers}
+        dtypes = tuple(slots[name].dtype.numpy for name in prepared.inputs)
+        owners = _owners(dynamic)
+        donated = tuple(owners[by_name[name]] in self._donate for name in prepared.inputs)
+        return _Variant(executable, prepared, traced.graph, order, dtypes, donated, traced.output_tree)
+
+
+def _positions(dynamic: Mapping[str, Any]) -> dict[int, int]:
+    """Leaf number in argument order → leaf number in the order of the flattened mapping."""
+    numbered: dict[str, Any] = {}
+    count = 0
+    for name, value in dynamic.items():
+        leaves, structure = trees.flatten(value)
+        numbered[name] = trees.unflatten(structure, list(range(count, count + len(leaves))))
+        count += len(leaves)
+    return {leaf: place for place, leaf in enumerate(trees.leaves(numbered))}
+
+
+def _owners(dynamic: Mapping[str, Any]) -> list[str]:
+    return [name for name, value in dynamic.items() for _ in trees.leaves(value)]
+
+
+def _shape_and_dtype(leaf: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    if isinstance(leaf, Array):
+        leaf = leaf.numpy()
+    if not isinstance(leaf, np.ndarray):
+        leaf = np.asarray(leaf)
+    return leaf.shape, leaf.dtype
+
+
+def _run(variant: _Variant, leaves: Sequence[Any]) -> Any:
+    arrays = [
+        _array(leaves[place], dtype, given)
+        for place, dtype, given in zip(variant.order, variant.dtypes, variant.donated, strict=True)
+    ]
+    outputs = variant.executable(*arrays)
+    return trees.unflatten(variant.output_tree, [Array(output) for output in outputs])
+
+
+def _array(leaf: Any, dtype: np.dtype[Any], donated: bool) -> np.ndarray[Any, Any]:
+    if isinstance(leaf, Array):
+        return leaf.donate() if donated else leaf.numpy()
+    if isinstance(leaf, bool | int | float):
+        return np.asarray(leaf, dtype)
+    return np.asarray(leaf)
+
+
+def _policy(precision: str) -> Policy:
+    try:
+        return Policy(precision)
+    except ValueError:
+        known = ", ".join(policy.value for policy in Policy)
+        raise UnsupportedError(f"precision {precision!r} is not known; expected one of {known}") from None

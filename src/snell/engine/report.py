@@ -1,0 +1,77 @@
+"""Report: what a program was compiled to, for reading."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from snell.codegen.llvm import assembly
+from snell.compiler.compile import Compilation
+
+from snell.targets import Target
+
+__all__ = ["KernelReport", "Report"]
+
+
+@dataclass(frozen=True)
+class KernelReport:
+    """One distinct kernel: which values it computes, how often it is called, and its code at each level."""
+
+    name: str
+    computes: tuple[str, ...]
+    calls: int
+    loops: str
+    llvm_ir: str
+    target: Target
+
+    @cached_property
+    def assembly(self) -> str:
+        """Machine code as text."""
+        return assembly(self.llvm_ir, self.target)
+
+
+@dataclass(frozen=True)
+class Report:
+    """The program's definitions, kernels and pass times; `str(report)` is a summary to read."""
+
+    definitions: tuple[str, ...]
+    kernels: tuple[KernelReport, ...]
+    seconds: dict[str, float]
+    rewriting: tuple[str, ...]
+    arena: str
+
+    def __str__(self) -> str:
+        lines = ["passes"]
+        lines += [f"  {name:18} {1e3 * value:9.1f} ms" for name, value in self.seconds.items()]
+        lines += ["definitions", *(f"  {text}" for text in self.definitions)]
+        lines.append(f"arena  {self.arena} bytes")
+        for kernel in self.kernels:
+            lines.append(f"kernel {kernel.name}, {kernel.calls} calls, computes {', '.join(kernel.computes)}")
+            lines += [f"  {line}" for line in kernel.loops.splitlines()]
+        return "\n".join(lines)
+
+
+def report_of(compilation: Compilation, target: Target) -> Report:
+    """The report of a compilation."""
+    calls: dict[str, int] = {}
+    computes: dict[str, tuple[str, ...]] = {}
+    for built in compilation.lowered.kernels:
+        name = _name(compilation, built.kernel)
+        calls[name] = calls.get(name, 0) + 1
+        computes.setdefault(name, tuple(sorted(tensor.name for tensor in built.writes)))
+    kernels = [
+        KernelReport(name, computes[name], calls[name], str(kernel), compiled.emitted.llvm_ir, target)
+        for kernel, compiled in compilation.kernels.compiled.items()
+        if (name := _name(compilation, kernel)) in calls
+    ]
+    return Report(
+        tuple(str(definition) for definition in compilation.lowered.definitions),
+        tuple(kernels),
+        dict(compilation.times.seconds),
+        tuple(f"{name}: {report}" for name, report in compilation.reports),
+        str(compilation.assembled.program.arena_bytes),
+    )
+
+
+def _name(compilation: Compilation, kernel: object) -> str:
+    return compilation.kernels.compiled[kernel].functions[-1].split(".")[0]  # type: ignore[index]
