@@ -68,6 +68,9 @@ class _Assembly:
                 self._declare(Tensor(name, operation.shape, operation.dtype, operation.storage))
         for kernel in kernels:
             self._kernel(kernel)
+        for name in (n for check in checks for n in (check.failures, check.value)):
+            size, first, _ = self.lives[name]
+            self.lives[name] = (size, first, len(self.calls))  # read after the last call
         self._place_arena()
         names = self._ordered(outputs)
         index = {name: k for k, name in enumerate(names)}
