@@ -126,11 +126,10 @@ def test_integer_floor_division_and_modulo_are_exact_for_every_pair(dtype: str) 
     exact = [int(x) // int(y) for x, y in zip(a, b, strict=True)]
     wrapped = np.array([q if q <= info.max else info.min for q in exact], dtype)
     np.testing.assert_array_equal((tensor(a) // tensor(b)).numpy(), wrapped)
-    np.testing.assert_array_equal(
-        sn.fmod(tensor(a), tensor(b)).numpy(),
-        [int(math.copysign(1, x)) * (abs(int(x)) % abs(int(y))) for x, y in zip(a, b, strict=True)],
-    )
-    np.testing.assert_array_equal((tensor(a) % tensor(b)).numpy(), [int(x) % int(y) for x, y in zip(a, b, strict=True)])
+    pairs = [(int(x), int(y)) for x, y in zip(a, b, strict=True)]
+    c_remainders = [int(math.copysign(1, x)) * (abs(x) % abs(y)) for x, y in pairs]
+    np.testing.assert_array_equal(sn.fmod(tensor(a), tensor(b)).numpy(), c_remainders)
+    np.testing.assert_array_equal((tensor(a) % tensor(b)).numpy(), [x % y for x, y in pairs])
 
 
 def test_floor_division_of_the_case_list() -> None:

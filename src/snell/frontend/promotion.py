@@ -10,7 +10,7 @@ import functools
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from snell.graph.primitives import Constant, Contiguous, Iota, Mul, Op
 from snell.symbolic import Dim, Expr, Shape, Size, View, as_expr, as_size, show_shape
 
 __all__ = [
-    "DTypeLike", "apply", "as_dtype", "as_tensor", "broadcast", "broadcast_shape", "cast_to", "constant_in",
+    "DTypeLike", "apply", "as_dtype", "as_tensor", "broadcast", "broadcast_shape", "cast_to", "constant_in", "expanded",
     "known_scalar", "lift", "meet", "promote", "promote_float", "result_dtype", "scalar_like",
 ]  # fmt: skip
 
@@ -101,7 +101,7 @@ def as_tensor(value: TensorLike | Sequence[Any], trace: Trace | None = None) -> 
 
 
 def _weak_scalar(trace: Trace, value: Any) -> Tensor:
-    number: Any = value.item() if isinstance(value, np.generic) else value
+    number = cast("Any", value).item() if isinstance(value, np.generic) else value
     if isinstance(number, bool):
         return constant_in(trace, number, dtypes.bool_, weak=True)
     if isinstance(number, int):
@@ -200,10 +200,16 @@ def broadcast_shape(*shapes: Shape) -> Shape:
     return tuple(result)
 
 
+@functools.lru_cache(maxsize=1 << 14)
+def expanded(view: View, shape: Shape) -> View:
+    """The view repeated to a shape.  Equal layers ask for equal views, hence the cache."""
+    return view.expand(shape)
+
+
 def broadcast(*tensors: Tensor) -> tuple[Tensor, ...]:
     """The tensors expanded to one shape."""
     shape = broadcast_shape(*(tensor.shape for tensor in tensors))
-    return tuple(t if t.shape == shape else t.seen_through(t.operand.view.expand(shape)) for t in tensors)
+    return tuple(t if t.shape == shape else t.seen_through(expanded(t.operand.view, shape)) for t in tensors)
 
 
 def meet(*values: TensorLike) -> tuple[Tensor, ...]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from snell.errors import ShapeError
-from snell.frontend.promotion import as_tensor, broadcast, broadcast_shape, lift
+from snell.frontend.promotion import as_tensor, broadcast, broadcast_shape, expanded, lift
 from snell.frontend.shapes import AxisLike, ShapeLike, SizeLike, flat_arguments, normal_axes, normal_axis, resolve_shape
 from snell.frontend.tensor import Tensor, TensorLike
-from snell.symbolic import Size, View, as_expr, as_size, coordinates, product, show_shape
+from snell.symbolic import Shape, Size, View, as_expr, as_size, coordinates, product, show_shape
 
 __all__ = [
     "broadcast_tensors", "broadcast_to", "crop", "diagonal", "expand", "flatten", "flip", "movedim", "permute",
@@ -22,7 +23,13 @@ def reshape(x: TensorLike, *shape: ShapeLike) -> Tensor:
     Raises ShapeError where the numbers of elements differ, SymbolicError where their equality cannot be proved.
     """
     tensor = as_tensor(x)
-    return tensor.seen_through(tensor.operand.view.reshape(resolve_shape(tensor.shape, flat_arguments(shape))))
+    return tensor.seen_through(_reshaped(tensor.operand.view, resolve_shape(tensor.shape, flat_arguments(shape))))
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _reshaped(view: View, shape: Shape) -> View:
+    """Equal layers ask for equal views, and proving a symbolic reshape takes a millisecond."""
+    return view.reshape(shape)
 
 
 def permute(x: TensorLike, *axes: int | Sequence[int]) -> Tensor:
@@ -61,7 +68,7 @@ def expand(x: TensorLike, *shape: ShapeLike) -> Tensor:
         tensor.shape[k - offset] if isinstance(size, int) and size == -1 and k >= offset else as_size(size)
         for k, size in enumerate(target)
     ]
-    return tensor.seen_through(tensor.operand.view.expand(tuple(sizes)))
+    return tensor.seen_through(expanded(tensor.operand.view, tuple(sizes)))
 
 
 def broadcast_to(x: TensorLike, shape: ShapeLike) -> Tensor:
