@@ -3,10 +3,28 @@
 from __future__ import annotations
 
 from snell.graph.primitives import LessThan
-from snell.rewrite.term import And, Cast, Index, Not, Number, Term
+from snell.rewrite.substitution import rebuilt
+from snell.rewrite.term import And, Cast, Index, Not, Number, Select, SelectElse, Term, walk
 from snell.symbolic import Expr, as_expr
 
-__all__ = ["guards_of", "integer_of"]
+__all__ = ["decided", "guards_of", "integer_of"]
+
+
+def decided(root: Term) -> Term:
+    """The term without selections whose condition holds for every position and size."""
+    images: dict[Term, Term] = {}
+    for item in walk(root):
+        match item.op:
+            case Select() | SelectElse() if _always(item.args[0]):
+                images[item] = images[item.args[1]]
+            case _:
+                images[item] = rebuilt(item, images, {})
+    return images[root]
+
+
+def _always(condition: Term) -> bool:
+    guards = guards_of(condition)
+    return guards is not None and all(guard.is_non_negative() for guard in guards)
 
 
 def guards_of(condition: Term) -> tuple[Expr, ...] | None:

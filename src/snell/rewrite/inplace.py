@@ -9,7 +9,7 @@ takes over the donated buffer's memory, the kernel walks `lo <= i < hi` alone:
 from __future__ import annotations
 
 from snell.graph.primitives import Add
-from snell.rewrite.conditions import guards_of
+from snell.rewrite.conditions import decided, guards_of
 from snell.rewrite.definition import Definition
 from snell.rewrite.substitution import substitute
 from snell.rewrite.term import Cast, Load, Not, Select, SelectElse, Tensor, Term, cast
@@ -89,4 +89,4 @@ def _restricted(definition: Definition, axis: Axis, low: Expr, high: Expr, chang
     moved = {axis: low + as_expr(inner)}
     axes = tuple(inner if a == axis else a for a in definition.axes)
     indices = tuple(index.substitute(moved) for index in definition.indices)  # type: ignore[arg-type]
-    return Definition(definition.tensor, axes, indices, substitute(changed, moved))
+    return Definition(definition.tensor, axes, indices, decided(substitute(changed, moved)))
