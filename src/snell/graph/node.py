@@ -26,7 +26,7 @@ from snell.graph.primitives import (
 )
 from snell.symbolic import Dim, Expr, Shape, View, as_expr, show_shape
 
-__all__ = ["Builder", "Check", "Graph", "Node", "Operand"]
+__all__ = ["Builder", "Check", "Graph", "Node", "Operand", "full_view", "inferred", "sizes_of"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,7 +126,7 @@ class Builder:
         key = (op, tuple((id(o.node), o.view) for o in operands))
         node = self._table.get(key)
         if node is None:
-            shape, dtype = _infer(op, operands)
+            shape, dtype = inferred(op, operands)
             node = self._table[key] = Node(op, tuple(operands), shape, dtype)
         return node
 
@@ -134,7 +134,7 @@ class Builder:
         return self._table.values()
 
 
-def _infer(op: Op, operands: Sequence[Operand]) -> tuple[Shape, DType]:
+def inferred(op: Op, operands: Sequence[Operand]) -> tuple[Shape, DType]:
     """Shape and dtype rule of every operation."""
     match op:
         case Input(_, shape, dtype) | Random(shape, dtype):
