@@ -50,9 +50,18 @@ def at(*axes: Any) -> tuple[Expr, ...]:
     return tuple(as_expr(axis) for axis in axes)
 
 
+def aligned(array: Any) -> Any:
+    """A copy on a cache line, as the runtime allocates."""
+    raw = np.zeros(array.nbytes + 64, np.uint8)
+    start = -raw.ctypes.data % 64
+    copy = raw[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
 def report(name: str, runner: Runner, arrays: dict[str, Any], work: float, unit: str, seconds: float = 0.02) -> None:
     """Median of the repeats, each long enough for the clock; and what emission and compilation cost."""
-    steps = runner.bound(arrays)
+    steps = runner.bound({name: aligned(array) for name, array in arrays.items()})
     start = time.perf_counter()
     for step in steps:
         step()
@@ -111,7 +120,7 @@ def gemm(m: int, n: int, k: int, order: str = "i:96 j:16 i:6 k:4 k:1u i:1u j:8v"
     report(f"gemm {m}x{n}x{k}", runner, arrays, 2 * m * n * k, "GFLOP/s")
 
 
-def softmax(rows: int, columns: int) -> None:
+def softmax_kernel(rows: int, columns: int) -> Kernel:
     i, j = axes = Axis("i", rows), Axis("j", columns)
     x, y = Tensor("x", (rows, columns), f32), Tensor("y", (rows, columns), f32)
     m, s = Tensor("m", (1,), f32), Tensor("s", (1,), f32)
@@ -127,10 +136,13 @@ def softmax(rows: int, columns: int) -> None:
         *nest(levels(order, axes), Store(y, at(i, j), scaled)),
     )
     buffers = (Buffer(x, x.shape), Buffer(y, y.shape, writable=True))
-    kernel = Kernel("softmax", buffers, (), (Phase(levels("i:1", axes), inner),))
+    return Kernel("softmax", buffers, (), (Phase(levels("i:1", axes), inner),))
+
+
+def softmax(rows: int, columns: int) -> None:
     values = np.random.default_rng(0).standard_normal((rows, columns), dtype=np.float32)
     arrays = {"x": values, "y": np.zeros_like(values)}
-    runner = Runner(kernel)
+    runner = Runner(softmax_kernel(rows, columns))
     runner(arrays)
     e = np.exp(values - values.max(1, keepdims=True))
     np.testing.assert_allclose(arrays["y"], e / e.sum(1, keepdims=True), 1e-5, 1e-7)
@@ -160,44 +172,54 @@ def matvec(n: int, k_size: int, order: str) -> None:
     report(f"matvec {n}x{k_size} {order}", runner, arrays, arrays["w"].nbytes, "GB/s")
 
 
-def q4_1(n: int, k_size: int, order: str) -> None:
+def q4_1_kernel(n: int, k_size: int, order: str) -> Kernel:
     """y[n] = Σ_b d[n,b]·Σ_k q·x + m[n,b]·Σ_k x, straight from GGUF's Q4_1 blocks (f16 d, f16 m, 16 bytes of nibbles)."""
     blocks = k_size // 32
-    i, b, g, k = axes = Axis("i", n), Axis("b", blocks), Axis("g", 2), Axis("k", 16)
+    i, b, g, h, k = axes = Axis("i", n), Axis("b", blocks), Axis("g", 2), Axis("h", 2), Axis("k", 8)
     row = 8 * 20 * blocks
-    q = Buffer(Tensor("q", (n, blocks, 2, 16), u4), (n, blocks, 2, 16), Strided(4, (row, 160, 4, 8)))
+    q = Buffer(Tensor("q", (n, blocks, 2, 2, 8), u4), (n, blocks, 2, 2, 8), Strided(4, (row, 160, 4, 64, 8)))
     d, m = (
         Buffer(Tensor(name, (n, blocks), f16), (n, blocks), Strided(o, (row, 160))) for name, o in (("d", 0), ("m", 2))
     )
     x, sums, y = Tensor("x", (k_size,), f32), Tensor("sums", (blocks,), f32), Tensor("y", (n,), f32)
-    inner = Accumulator("dot", Combine.SUM, f32, (i, b))
+    inner = Accumulator("dot", Combine.SUM, f32, (i, b, k))
     total = Accumulator("total", Combine.SUM, f32, (i,))
     product = term(
-        Mul(), (cast(load(q.tensor, at(i, b, g, k)), f32), load(x, (as_expr(b) * 32 + as_expr(g) * 16 + k,))), f32
+        Mul(),
+        (
+            cast(load(q.tensor, at(i, b, g, h, k)), f32),
+            load(x, (as_expr(b) * 32 + as_expr(g) * 16 + as_expr(h) * 8 + k,)),
+        ),
+        f32,
     )
     scaled = term(Mul(), (read(inner), cast(load(d.tensor, at(i, b)), f32)), f32)
     offset = term(Mul(), (cast(load(m.tensor, at(i, b)), f32), load(sums, at(b))), f32)
-    rows = levels("i:1u", axes)
+    rows, lanes = levels("i:1u", axes), levels("i:1u k:8v", axes)
     body = nest(
         levels(order, axes),
         *nest(rows, Init(total, number(0, f32))),
         *nest(
             levels("b:1", axes),
-            *nest(rows, Init(inner, number(0, f32))),
-            *nest(levels("i:1u g:1u k:8v", axes), Update(inner, product)),
-            *nest(rows, Update(total, scaled)),
+            *nest(lanes, Init(inner, number(0, f32))),
+            *nest(levels("i:1u g:1u h:1u k:8v", axes), Update(inner, product)),
+            *nest(lanes, Update(total, scaled)),
             *nest(rows, Update(total, offset)),
         ),
         *nest(rows, Store(y, at(i), read(total))),
     )
+    buffers = (q, d, m, Buffer(x, x.shape), Buffer(sums, sums.shape), Buffer(y, y.shape, writable=True))
+    return Kernel("q4", buffers, (), (Phase((), body),))
+
+
+def q4_1(n: int, k_size: int, order: str) -> None:
+    blocks = k_size // 32
     generator = np.random.default_rng(0)
     raw = generator.integers(0, 256, (n, blocks, 20)).astype(np.uint8)
     scales = generator.standard_normal((n, blocks, 2)).astype(np.float16)
     raw[:, :, :4] = scales.view(np.uint8).reshape(n, blocks, 4)
     v = generator.standard_normal(k_size, dtype=np.float32)
     arrays = {"q": raw, "d": raw, "m": raw, "x": v, "sums": v.reshape(blocks, 32).sum(1), "y": np.zeros(n, np.float32)}
-    buffers = (q, d, m, Buffer(x, x.shape), Buffer(sums, sums.shape), Buffer(y, y.shape, writable=True))
-    runner = Runner(Kernel("q4", buffers, (), (Phase((), body),)))
+    runner = Runner(q4_1_kernel(n, k_size, order))
     runner(arrays)
     nibbles = np.concatenate([raw[:, :, 4:] & 15, raw[:, :, 4:] >> 4], 2).astype(np.float32)
     weights = nibbles * scales[:, :, :1].astype(np.float32) + scales[:, :, 1:].astype(np.float32)

@@ -19,7 +19,8 @@ from snell.loops.ir import Accumulator, Combine
 
 __all__ = ["Accumulators"]
 
-Group = tuple[Accumulator, tuple[int, ...]]
+# The accumulator by number, and the constants of its data axes.
+Group = tuple[int, tuple[int, ...]]
 
 
 class Accumulators:
@@ -28,10 +29,22 @@ class Accumulators:
     def __init__(self, code: Instructions, positions: Positions) -> None:
         self.code = code
         self.positions = positions
+        self._distinct: list[Accumulator] = []
+        # By identity; the object is kept so that its id stays its own.
+        self._numbers: dict[int, tuple[int, Accumulator]] = {}
+
+    def _number(self, accumulator: Accumulator) -> int:
+        """Equal accumulators have one number; looked up by identity first, since hashing them is slow."""
+        found = self._numbers.get(id(accumulator))
+        if found is None:
+            if accumulator not in self._distinct:
+                self._distinct.append(accumulator)
+            found = self._numbers[id(accumulator)] = self._distinct.index(accumulator), accumulator
+        return found[0]
 
     def group(self, accumulator: Accumulator) -> Group:
         at = self.positions.at
-        return accumulator, tuple(at[axis].constant for axis in accumulator.axes)
+        return self._number(accumulator), tuple([at[axis].constant for axis in accumulator.axes])
 
     def slot(self, accumulator: Accumulator) -> Slot:
         """Where an update at the current position goes."""
@@ -121,8 +134,10 @@ class Accumulators:
             return known[slot]
         if group in scope.restarted or level == 0:
             if not slot[1]:
-                raise CompileError(f"accumulator {group[0].name} is updated before it is initialised here")
-            return self.identity(group[0], slot[0])
+                raise CompileError(
+                    f"accumulator {self._distinct[group[0]].name} is updated before it is initialised here"
+                )
+            return self.identity(self._distinct[group[0]], slot[0])
         value = self._lookup(group, slot, level - 1)
         if scope.kind is ScopeKind.LOOP:
             name = self.code.scopes.fresh("phi")

@@ -30,7 +30,7 @@ _HELD_SHARE = 0.25
 
 @dataclass(frozen=True, slots=True)
 class EmittedKernel:
-    """LLVM IR and what a caller needs: functions and ticket counts by phase, scratch bytes of a thread, buffer order."""
+    """LLVM IR and what a caller needs: functions and ticket counts by phase, scratch bytes, buffer order."""
 
     name: str
     llvm_ir: str

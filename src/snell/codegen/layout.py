@@ -1,104 +1,95 @@
-"""From a buffer's layout and its index forms to one linear form: the byte (or bit) offset of the element."""
+"""From a buffer's layout and its index forms to one linear form: the byte (or bit) offset of the element.
+
+A layout is planned once for a buffer: block sizes and strides as integers where the shape is known, else expressions.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from snell.codegen.indexing import Indexing
 from snell.codegen.linear import Linear
+from snell.errors import CompileError
 from snell.loops.ir import Blocked, Buffer, Dense, Strided
-from snell.symbolic import Expr, Shape, as_expr
+from snell.symbolic import Expr, as_expr, as_size
 
-__all__ = ["bit_offset", "blocked_elements", "byte_offset", "scratch_bytes"]
+__all__ = ["LayoutPlan", "plan_layout", "scratch_bytes"]
 
 
-def byte_offset(buffer: Buffer, indices: list[Linear], indexing: Indexing) -> Linear:
-    """Byte offset of an element of at least eight bits."""
+@dataclass(frozen=True, slots=True)
+class _Digit:
+    """One coordinate of the storage: `index[dimension] mod outer // size`, `stride` units apart."""
+
+    dimension: int
+    size: int
+    outer: int | None
+    stride: int | Expr
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutPlan:
+    """Offset in bytes (bits for packed fields): `start + Σ digit·stride`."""
+
+    start: int
+    digits: tuple[_Digit, ...]
+
+    def offset(self, indices: list[Linear], indexing: Indexing) -> Linear:
+        total = Linear.known(self.start)
+        for digit in self.digits:
+            form = indices[digit.dimension]
+            if digit.outer is not None:
+                form = indexing.remainder(form, Linear.known(digit.outer))
+            if digit.size > 1:
+                form = indexing.floor_divide(form, Linear.known(digit.size))
+            if isinstance(digit.stride, int):
+                total = indexing.add(total, indexing.scale(form, digit.stride))
+            else:
+                total = indexing.add(total, indexing.multiply(form, indexing.linear(digit.stride)))
+        return total
+
+
+def plan_layout(buffer: Buffer) -> LayoutPlan:
+    if buffer.dtype.is_packed and not isinstance(buffer.layout, Strided):
+        raise CompileError(f"packed buffer {buffer.name} needs a Strided layout in bits, received {buffer.layout}")
     match buffer.layout:
         case Dense():
-            elements = _dense(buffer.shape, indices, indexing)
+            return LayoutPlan(0, _dense(buffer))
         case Blocked():
-            elements = _blocked(buffer.shape, buffer.layout, indices, indexing)
-        case Strided():
-            return _strided(buffer.layout, indices, indexing)
-    return indexing.scale(elements, buffer.dtype.itemsize)
+            return LayoutPlan(0, _blocked(buffer, buffer.layout)[0])
+        case Strided(offset, strides):
+            unit = 1 if buffer.dtype.is_packed else 8
+            digits = (_Digit(dimension, 1, None, stride // unit) for dimension, stride in enumerate(strides))
+            return LayoutPlan(offset * 8 // unit, tuple(digits))
 
 
-def bit_offset(layout: Strided, indices: list[Linear], indexing: Indexing) -> Linear:
-    """Bit offset of a packed field."""
-    total = Linear.known(8 * layout.offset)
-    for form, stride in zip(indices, layout.strides, strict=True):
-        total = indexing.add(total, indexing.scale(form, stride))
-    return total
+def _dense(buffer: Buffer) -> tuple[_Digit, ...]:
+    digits: list[_Digit] = []
+    stride = as_expr(buffer.dtype.itemsize)
+    for dimension in range(len(buffer.shape) - 1, -1, -1):
+        digits.append(_Digit(dimension, 1, None, as_size(stride)))
+        stride = stride * buffer.shape[dimension]
+    return tuple(reversed(digits))
 
 
-def _strided(layout: Strided, indices: list[Linear], indexing: Indexing) -> Linear:
-    total = Linear.known(layout.offset)
-    for form, stride in zip(indices, layout.strides, strict=True):
-        total = indexing.add(total, indexing.scale(form, stride // 8))
-    return total
-
-
-def _dense(shape: Shape, indices: list[Linear], indexing: Indexing) -> Linear:
-    total, stride = Linear(), as_expr(1)
-    for form, size in zip(reversed(indices), reversed(shape), strict=True):
-        total = indexing.add(total, indexing.multiply(form, indexing.linear(stride)))
-        stride = stride * size
-    return total
-
-
-def _blocked(shape: Shape, layout: Blocked, indices: list[Linear], indexing: Indexing) -> Linear:
-    total = Linear()
-    for stride, digit in zip(_block_strides(shape, layout), _digits(layout, indices, indexing), strict=True):
-        total = indexing.add(total, indexing.multiply(digit, indexing.linear(stride)))
-    return total
-
-
-def _digits(layout: Blocked, indices: list[Linear], indexing: Indexing) -> list[Linear]:
-    """The coordinate of each block level, in the layout's order."""
-    digits: list[Linear] = []
-    outer: dict[int, int] = {}
-    for block in layout.blocks:
-        form = indices[block.dimension]
-        if block.dimension in outer:
-            form = indexing.remainder(form, Linear.known(outer[block.dimension]))
-        digits.append(indexing.floor_divide(form, Linear.known(block.size)))
-        outer[block.dimension] = block.size
-    return digits
-
-
-def _block_counts(shape: Shape, layout: Blocked) -> list[Expr]:
-    counts: list[Expr] = []
-    outer: dict[int, int] = {}
-    for block in layout.blocks:
-        whole = outer.get(block.dimension)
-        size = as_expr(shape[block.dimension]) if whole is None else as_expr(whole)
-        counts.append((size + (block.size - 1)) // block.size)
-        outer[block.dimension] = block.size
-    return counts
-
-
-def _block_strides(shape: Shape, layout: Blocked) -> list[Expr]:
-    strides: list[Expr] = []
-    stride = as_expr(1)
-    for count in reversed(_block_counts(shape, layout)):
-        strides.append(stride)
-        stride = stride * count
-    return strides[::-1]
-
-
-def blocked_elements(shape: Shape, layout: Blocked) -> Expr:
-    """Elements that a blocked buffer occupies, padding included."""
-    total = as_expr(1)
-    for count in _block_counts(shape, layout):
-        total = total * count
-    return total
+def _blocked(buffer: Buffer, layout: Blocked) -> tuple[tuple[_Digit, ...], Expr]:
+    """The digits, and the bytes of the whole."""
+    digits: list[_Digit] = []
+    stride = as_expr(buffer.dtype.itemsize)
+    for number in range(len(layout.blocks) - 1, -1, -1):
+        block = layout.blocks[number]
+        outer = next((b.size for b in reversed(layout.blocks[:number]) if b.dimension == block.dimension), None)
+        digits.append(_Digit(block.dimension, block.size, outer, as_size(stride)))
+        whole = as_expr(buffer.shape[block.dimension] if outer is None else outer)
+        stride = stride * ((whole + (block.size - 1)) // block.size)
+    return tuple(reversed(digits)), stride
 
 
 def scratch_bytes(buffer: Buffer) -> Expr:
     """Bytes of a local buffer, rounded up to a cache line."""
     if isinstance(buffer.layout, Blocked):
-        elements = blocked_elements(buffer.shape, buffer.layout)
+        size = _blocked(buffer, buffer.layout)[1]
     else:
-        elements = as_expr(1)
-        for size in buffer.shape:
-            elements = elements * size
-    return (elements * buffer.dtype.itemsize + 63) // 64 * 64
+        size = as_expr(buffer.dtype.itemsize)
+        for extent in buffer.shape:
+            size = size * extent
+    return (size + 63) // 64 * 64

@@ -32,14 +32,20 @@ def memory_type(dtype: DType) -> str:
     return "i8" if dtype.kind == "bool" else register_type(dtype)
 
 
-@lru_cache(maxsize=1024)
+# By the dtype's name: hashing the dataclass itself showed in profiles of the emitter.
+_TYPE_TEXTS: dict[tuple[str, int], str] = {}
+
+
 def type_text(dtype: DType, lanes: int) -> str:
     """Register type of a value with `lanes` lanes (0: scalar)."""
-    element = register_type(dtype)
-    return f"<{lanes} x {element}>" if lanes else element
+    key = (dtype.name, lanes)
+    found = _TYPE_TEXTS.get(key)
+    if found is None:
+        element = register_type(dtype)
+        found = _TYPE_TEXTS[key] = f"<{lanes} x {element}>" if lanes else element
+    return found
 
 
-@lru_cache(maxsize=1024)
 def suffix(dtype: DType, lanes: int) -> str:
     """The type's spelling in the name of an overloaded intrinsic."""
     element = register_type(dtype)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from snell.codegen.assembler import Value
 from snell.codegen.indexing import Indexing, Origin
 from snell.codegen.instructions import Instructions
-from snell.codegen.layout import bit_offset, byte_offset
+from snell.codegen.layout import LayoutPlan, plan_layout
 from snell.codegen.linear import Linear
 from snell.codegen.literals import memory_type, suffix, type_text
 from snell.codegen.position import Positions
@@ -40,6 +40,7 @@ class Memory:
         self.predicates = predicates
         self.buffers: dict[Tensor, Buffer] = {}
         self.pointers: dict[Tensor, str] = {}
+        self._plans: dict[Tensor, LayoutPlan] = {}
         self.origins: dict[Tensor, Origin] = {}
         self.uses_zeros = False
         self._versions: dict[Tensor, int] = {}
@@ -47,6 +48,7 @@ class Memory:
     def bind(self, buffer: Buffer, pointer: str, origin: Origin | None = None) -> None:
         self.buffers[buffer.tensor] = buffer
         self.pointers[buffer.tensor] = pointer
+        self._plans[buffer.tensor] = plan_layout(buffer)
         if origin is not None:
             self.origins[buffer.tensor] = origin
 
@@ -71,9 +73,10 @@ class Memory:
             condition = self.predicates.both(condition, path)
         if condition is False:
             return self.code.constant(0, buffer.dtype, 0)
+        offset = self._plans[tensor].offset(forms, self.indexing)
         if buffer.dtype.is_packed:
-            return self._field(buffer, bit_offset(_strided_layout(buffer), forms, self.indexing), condition)
-        value = self._element(buffer, buffer.dtype, byte_offset(buffer, forms, self.indexing), condition)
+            return self._field(buffer, offset, condition)
+        value = self._element(buffer, buffer.dtype, offset, condition)
         if buffer.dtype.kind == "bool":
             return self.code.compare("icmp", "ne", value, self.code.constant(0, u8, value.lanes))
         return value
@@ -193,7 +196,7 @@ class Memory:
         """Write the element (or the lanes in range)."""
         buffer = self.buffer(tensor)
         forms = [self.indexing.linear(index, self.origins.get(tensor)) for index in indices]
-        offset = byte_offset(buffer, forms, self.indexing)
+        offset = self._plans[tensor].offset(forms, self.indexing)
         if buffer.dtype.kind == "bool":
             value = self.code.convert("zext", value, u8)
         if offset.is_scalar:
@@ -277,12 +280,6 @@ class Memory:
 
 def _alignment(buffer: Buffer) -> int:
     return 1 if isinstance(buffer.layout, Strided) else buffer.dtype.itemsize
-
-
-def _strided_layout(buffer: Buffer) -> Strided:
-    if not isinstance(buffer.layout, Strided):
-        raise CompileError(f"packed buffer {buffer.name} needs a Strided layout in bits, received {buffer.layout}")
-    return buffer.layout
 
 
 def _static_count(positions: Positions, lanes: int) -> int:

@@ -9,25 +9,22 @@ tiles of halving size.  Vector levels mask what is outside.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
-from math import gcd
 from typing import assert_never
 
 from snell.codegen.assembler import Value
+from snell.codegen.control import Body, ControlFlow
 from snell.codegen.expressions import Expressions
 from snell.codegen.instructions import Scalar
 from snell.codegen.layout import scratch_bytes
 from snell.codegen.linear import Fact, Linear
 from snell.codegen.position import Dynamic, Extent, Position
-from snell.codegen.scope import ScopeKind
-from snell.dtypes import bool_
+from snell.codegen.ranges import extent_text, maximum, range_at, tile_count, whole_steps
+from snell.codegen.structure import Structure
 from snell.errors import CompileError
 from snell.loops.ir import Allocate, Combine, Init, Loop, LoopKind, Phase, Statement, Store, Update
 from snell.symbolic import Axis, Expr, as_expr
 
 __all__ = ["Nest"]
-
-Body = Callable[[], None]
 
 
 class Nest:
@@ -37,6 +34,8 @@ class Nest:
         self.expressions = expressions
         self.code = expressions.code
         self.positions = expressions.positions
+        self.control = ControlFlow(self.code, expressions.accumulators)
+        self.structure = Structure()
         self.scratch = as_expr(0)
         self._scratch_pointer = scratch
 
@@ -44,7 +43,7 @@ class Nest:
 
     def phase(self, phase: Phase, begin: str, end: str) -> None:
         """A loop over the tickets begin..end, each decoded into the phase's levels, the last one fastest."""
-        self._guarded(begin, end, 1, lambda ticket: self._ticket(phase, ticket, len(phase.levels) - 1))
+        self.control.guarded_loop(begin, end, 1, lambda ticket: self._ticket(phase, ticket, len(phase.levels) - 1))
 
     def _ticket(self, phase: Phase, ticket: Scalar, last: int) -> None:
         if last < 0:
@@ -53,33 +52,25 @@ class Nest:
         level = phase.levels[last]
         position = self.positions.at[level.axis]
         extent = position.extent
-        count = self._tile_count(extent, level.step)
+        count = tile_count(self.code, extent, level.step)
         emit = self.code.scopes.emit_limited
         here, rest = ticket, 0
         if last:
             here = emit(f"urem i64 {ticket}, {count}", 0, ticket, count, memory=True)
             rest = emit(f"udiv i64 {ticket}, {count}", 0, ticket, count, memory=True)
         start = self.code.integer("mul", here, level.step)
-        self._know(start, level.step, _maximum(extent) - 1)
-        moved = self.positions.moved(position, self._range_at(extent, level.step, start), term=str(start))
+        self._know(start, level.step, maximum(extent) - 1)
+        moved = self.positions.moved(position, range_at(self.code, extent, level.step, start), term=str(start))
         self._at(level.axis, moved, lambda: self._ticket(phase, rest, last - 1))
-
-    def _tile_count(self, extent: Extent, step: int) -> Scalar:
-        if isinstance(extent, int):
-            return max(1, -(-extent // step))
-        raised = self.code.integer("add", extent.text, step - 1)
-        tiles = self.code.scopes.emit(f"udiv i64 {raised}, {step}", raised)
-        return self.code.clamp("smax", tiles, 1)
 
     # -- statements
 
     def block(self, body: tuple[Statement, ...]) -> None:
         """Statements in order; a range that an initialised accumulator needs known is resolved around all of them."""
-        if any(isinstance(statement, Init) or _initialises(statement) for statement in body):
-            for axis in dict.fromkeys(axis for statement in body for axis in _direct_axes(statement)):
-                if axis in self.positions.at and self._needs_resolving(axis, _first_kinds(body, axis)):
-                    self._resolve(axis, lambda: self.block(body))
-                    return
+        for axis in self.structure.shared_axes(body):
+            if axis in self.positions.at and self._needs_resolving(axis, self.structure.first_kinds(body, axis)):
+                self._resolve(axis, lambda: self.block(body))
+                return
         for statement in body:
             self._statement(statement)
 
@@ -146,7 +137,7 @@ class Nest:
             raise CompileError(f"level {level} advances {level.axis}, which no expression of the kernel mentions")
         if level.kind is LoopKind.SERIAL:
             self._serial(loop, position)
-        elif self._needs_resolving(level.axis, {level.kind}):
+        elif self._needs_resolving(level.axis, frozenset((level.kind,))):
             self._resolve(level.axis, lambda: self._loop(loop))
         elif level.kind is LoopKind.UNROLLED:
             self._unrolled(loop, position)
@@ -166,7 +157,7 @@ class Nest:
             raise CompileError(
                 f"level {level} lies inside of the vector level of {self.positions.vector}; one at a time"
             )
-        for offset in range(0, _maximum(extent), level.step):
+        for offset in range(0, maximum(extent), level.step):
             if isinstance(extent, int) and extent - offset == 1:
                 # A single position is a scalar: an axis of extent 1 does not occur in index expressions.
                 inner = self.positions.unrolled(position, offset, 1)
@@ -187,11 +178,11 @@ class Nest:
     def _serial(self, loop: Loop, position: Position) -> None:
         level, extent = loop.level, position.extent
         bounds = self._bounds(loop)
-        if _maximum(extent) <= level.step:
+        if maximum(extent) <= level.step:
             inner = self.positions.moved(position, extent)
             body = lambda: self._at(level.axis, inner, lambda: self.block(loop.body))  # noqa: E731
-            self._if_reached(0, bounds[1], body)
-        elif _has_serial(loop.body, level.axis):
+            self.control.when_below(0, bounds[1], body)
+        elif self.structure.has_serial(loop.body, level.axis):
             self._blocking(loop, position, bounds)
         else:
             self._innermost(loop, position, bounds)
@@ -200,13 +191,13 @@ class Nest:
         level, extent = loop.level, position.extent
 
         def body(start: Scalar) -> None:
-            self._iteration(loop, position, start, self._range_at(extent, level.step, start))
+            self._iteration(loop, position, start, range_at(self.code, extent, level.step, start))
 
-        self._steps(loop, extent, _text(extent), bounds, body)
+        self._steps(loop, extent, extent_text(extent), bounds, body)
 
     def _innermost(self, loop: Loop, position: Position, bounds: tuple[Scalar, Scalar | None]) -> None:
         level, extent = loop.level, position.extent
-        full, rest = self._whole_steps(extent, level.step)
+        full, rest = whole_steps(self.code, extent, level.step)
         self._steps(loop, extent, full, bounds, lambda start: self._iteration(loop, position, start, level.step))
         if rest == 0:
             return
@@ -215,55 +206,19 @@ class Nest:
             self._iteration(loop, position, full, rest)
 
         if isinstance(rest, Dynamic):
-            self._if_reached(full, bounds[1], lambda: self._when(f"icmp sgt i64 {rest.text}, 0", rest.text, tail))
+            self.control.when_below(full, bounds[1], lambda: self.control.when("sgt", rest.text, 0, tail))
         elif isinstance(extent, Dynamic):
             left = self.code.integer("sub", extent.text, full)
-            self._if_reached(full, bounds[1], lambda: self._when(f"icmp sgt i64 {left}, 0", left, tail))
+            self.control.when_below(full, bounds[1], lambda: self.control.when("sgt", left, 0, tail))
         else:
-            self._if_reached(full, bounds[1], tail)
-
-    def _whole_steps(self, extent: Extent, step: int) -> tuple[Scalar, Extent]:
-        """The part of a range that whole steps cover, and what is left."""
-        if isinstance(extent, int):
-            return extent // step * step, extent % step
-        if extent.multiple % step == 0 or step == 1:
-            return extent.text, 0
-        rests = tuple(sorted({c % step for c in extent.candidates} - {0}))
-        if extent.candidates and not rests:
-            return extent.text, 0
-        text = self.code.scopes.emit(f"urem i64 {extent.text}, {step}", extent.text)
-        full = self.code.integer("sub", extent.text, text)
-        if len(rests) == 1:
-            return full, rests[0]
-        unit = gcd(step, extent.multiple)
-        return full, Dynamic(text, min(step - unit, extent.maximum), rests, multiple=unit)
-
-    def _range_at(self, extent: Extent, step: int, start: Scalar) -> Extent:
-        """The range of one step of a blocking level."""
-        if isinstance(extent, int):
-            if extent % step == 0:
-                return step
-            if isinstance(start, int):
-                return min(step, extent - start)
-            candidates: tuple[int, ...] = (step, extent % step) if extent > step else (extent,)
-            if len(candidates) == 1:
-                return extent
-        else:
-            if extent.multiple % step == 0:
-                return step
-            tiles = {min(step, c - o) for c in extent.candidates for o in range(0, c, step)}
-            candidates = tuple(sorted(tiles, reverse=True))
-        left = self.code.integer("sub", _text(extent), start)
-        size = self.code.clamp("smin", left, step)
-        multiple = gcd(step, extent if isinstance(extent, int) else extent.multiple)
-        return Dynamic(str(size), min(step, _maximum(extent)), candidates, True, multiple)
+            self.control.when_below(full, bounds[1], tail)
 
     def _iteration(self, loop: Loop, position: Position, start: Scalar, extent: Extent) -> None:
         axis = loop.level.axis
         if isinstance(start, int):
             inner = self.positions.moved(position, extent, constant=start)
         else:
-            self._know(start, loop.level.step, _maximum(position.extent) - 1)
+            self._know(start, loop.level.step, maximum(position.extent) - 1)
             inner = self.positions.moved(position, extent, term=start)
         self._at(axis, inner, lambda: self.block(loop.body))
 
@@ -284,16 +239,16 @@ class Nest:
             if stop <= step:
                 body(0)
             else:
-                self._run(0, stop, step, body)
+                self.control.loop(0, stop, step, body)
             return
         end = stop if upper is None else self.code.clamp("smin", stop, upper)
         assumptions = self._assumptions(loop)
         self.expressions.predicates.assumed += assumptions
         full = isinstance(extent, Dynamic) and extent.candidates and min(extent.candidates) >= step
         if upper is None and lower == 0 and full:
-            self._run(0, end, step, body)
+            self.control.loop(0, end, step, body)
         else:
-            self._guarded(lower, end, step, body)
+            self.control.guarded_loop(lower, end, step, body)
         del self.expressions.predicates.assumed[len(self.expressions.predicates.assumed) - len(assumptions) :]
 
     def _bounds(self, loop: Loop) -> tuple[Scalar, Scalar | None]:
@@ -329,7 +284,7 @@ class Nest:
 
     # -- ranges known at run time
 
-    def _needs_resolving(self, axis: Axis, kinds: set[LoopKind]) -> bool:
+    def _needs_resolving(self, axis: Axis, kinds: frozenset[LoopKind]) -> bool:
         extent = self.positions.at[axis].extent
         if not isinstance(extent, Dynamic):
             return False
@@ -344,18 +299,14 @@ class Nest:
         if extent.candidates:
             for candidate in extent.candidates:
                 narrowed = self.positions.narrowed(position, candidate)
-                self._when(
-                    f"icmp eq i64 {extent.text}, {candidate}", extent.text, lambda p=narrowed: self._at(axis, p, body)
-                )
+                self.control.when("eq", extent.text, candidate, lambda p=narrowed: self._at(axis, p, body))
             return
         if extent.full:
             whole = self.positions.narrowed(position, extent.maximum)
-            self._when(f"icmp eq i64 {extent.text}, {extent.maximum}", extent.text, lambda: self._at(axis, whole, body))
+            self.control.when("eq", extent.text, extent.maximum, lambda: self._at(axis, whole, body))
             part = Dynamic(extent.text, extent.maximum - 1, multiple=extent.multiple)
             inner = self.positions.narrowed(position, part)
-            self._when(
-                f"icmp slt i64 {extent.text}, {extent.maximum}", extent.text, lambda: self._at(axis, inner, body)
-            )
+            self.control.when("slt", extent.text, extent.maximum, lambda: self._at(axis, inner, body))
             return
         self._halving(axis, position, extent, body)
 
@@ -382,7 +333,7 @@ class Nest:
             term = emit(f"and i64 {extent.text}, {done}", extent.text)
             self._know(term, 2 * size, done)
         inner = self.positions.moved(position, size, term=term)
-        self._when(f"icmp ne i64 {present}, 0", present, lambda: self._at(axis, inner, body))
+        self.control.when("ne", present, 0, lambda: self._at(axis, inner, body))
 
     # -- control flow
 
@@ -395,101 +346,3 @@ class Nest:
     def _know(self, name: Scalar, multiple: int, high: int) -> None:
         if isinstance(name, str):
             self.expressions.indexing.facts.setdefault(name, Fact(multiple, 0, max(0, high // multiple * multiple)))
-
-    def _if_reached(self, start: Scalar, upper: Scalar | None, body: Body) -> None:
-        """Run the body when `start < upper`."""
-        if upper is None:
-            body()
-        elif isinstance(start, int) and isinstance(upper, int):
-            if start < upper:
-                body()
-        else:
-            condition = self.code.scopes.emit(f"icmp slt i64 {start}, {upper}", start, upper)
-            self._branch(Value(condition, bool_), body)
-
-    def _when(self, comparison: str, operand: Scalar, body: Body) -> None:
-        self._branch(Value(self.code.scopes.emit(comparison, operand), bool_), body)
-
-    def _guarded(self, start: Scalar, stop: Scalar, step: int, body: Callable[[Scalar], None]) -> None:
-        """A loop that may run no iteration."""
-        self._if_reached(start, stop, lambda: self._run(start, stop, step, body))
-
-    def _branch(self, condition: Value, body: Body) -> None:
-        scopes = self.code.scopes
-        then, after = scopes.fresh("then")[1:], scopes.fresh("after")[1:]
-        outer = scopes.top
-        scopes.push(ScopeKind.BRANCH, then)
-        body()
-        scope = scopes.pop()
-        before = outer.block
-        joins = self.expressions.accumulators.leave_branch(scope, before)
-        outer.lines += [f" br i1 {condition.text}, label %{then}, label %{after}", f"{then}:", *scope.lines]
-        outer.lines += [f" br label %{after}", f"{after}:", *joins]
-        outer.block = after
-
-    def _run(self, start: Scalar, stop: Scalar, step: int, body: Callable[[Scalar], None]) -> None:
-        """A loop that runs at least once: counter = start, start + step, … below stop."""
-        scopes = self.code.scopes
-        head, after = scopes.fresh("loop")[1:], scopes.fresh("done")[1:]
-        outer = scopes.top
-        scope = scopes.push(ScopeKind.LOOP, head)
-        counter, following, again = scopes.fresh("i"), scopes.fresh("n"), scopes.fresh("c")
-        scopes.depths[counter] = scope.depth
-        body(counter)
-        scopes.pop()
-        before = outer.block
-        phis = self.expressions.accumulators.loop_phis(scope, before)
-        outer.lines += [f" br label %{head}", f"{head}:"]
-        outer.lines.append(f" {counter} = phi i64 [ {start}, %{before} ], [ {following}, %{scope.block} ]")
-        outer.lines += [*phis, *scope.lines, f" {following} = add nuw nsw i64 {counter}, {step}"]
-        outer.lines.append(f" {again} = icmp slt i64 {following}, {stop}")
-        outer.lines += [f" br i1 {again}, label %{head}, label %{after}", f"{after}:"]
-        outer.block = after
-        self.expressions.accumulators.leave_loop(scope)
-
-
-def _text(extent: Extent) -> Scalar:
-    return extent if isinstance(extent, int) else extent.text
-
-
-def _maximum(extent: Extent) -> int:
-    return extent if isinstance(extent, int) else extent.maximum
-
-
-@lru_cache(maxsize=4096)
-def _has_serial(body: tuple[Statement, ...], axis: Axis) -> bool:
-    return any(
-        isinstance(s, Loop)
-        and ((s.level.axis == axis and s.level.kind is LoopKind.SERIAL) or _has_serial(s.body, axis))
-        for s in body
-    )
-
-
-@lru_cache(maxsize=4096)
-def _first_kinds(body: tuple[Statement, ...], axis: Axis) -> frozenset[LoopKind]:
-    """The kinds of the first levels of an axis that the statements reach."""
-    kinds: set[LoopKind] = set()
-    for statement in body:
-        if isinstance(statement, Loop):
-            kinds |= {statement.level.kind} if statement.level.axis == axis else _first_kinds(statement.body, axis)
-    return frozenset(kinds)
-
-
-@lru_cache(maxsize=4096)
-def _initialises(statement: Statement) -> bool:
-    """An Init below without a serial level between: its accumulator lives in the enclosing body."""
-    match statement:
-        case Init():
-            return True
-        case Loop(level, body) if level.kind is not LoopKind.SERIAL:
-            return any(_initialises(inner) for inner in body)
-        case _:
-            return False
-
-
-@lru_cache(maxsize=4096)
-def _direct_axes(statement: Statement) -> tuple[Axis, ...]:
-    if not isinstance(statement, Loop):
-        return ()
-    inner = [axis for below in statement.body for axis in _direct_axes(below)]
-    return tuple(dict.fromkeys([statement.level.axis, *inner]))
