@@ -4,6 +4,7 @@
 names.  ``CacheShape.empty`` makes the arrays that a text begins with; a program returns those to go on with.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +21,8 @@ from snell.llm.compiler_protocol import Array
 from snell.symbolic import Dim
 
 __all__ = ["CacheShape", "TracedCache"]
+
+_ALIGNMENT = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +46,16 @@ class CacheShape:
         return 2 * self.layers * self.heads * self.capacity * self.head_dim * self.dtype.itemsize
 
     def empty(self) -> dict[str, Array]:
-        """Zeros, which take memory only as positions are written."""
+        """Zeros, which take memory only as positions are written; each array on a boundary of vectors."""
         shape = (self.heads, self.capacity, self.head_dim)
-        return {name: np.zeros(shape, self.dtype.numpy) for name in self.names}
+        size = math.prod(shape) * self.dtype.itemsize
+        stride = -(-size // _ALIGNMENT) * _ALIGNMENT
+        memory = np.zeros(stride * len(self.names) + _ALIGNMENT, np.uint8)
+        start = -memory.ctypes.data % _ALIGNMENT
+        return {
+            name: np.ndarray(shape, self.dtype.numpy, memory, start + place * stride)
+            for place, name in enumerate(self.names)
+        }
 
 
 class TracedCache:
