@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from snell.compiler.checks import CheckOutput
 from snell.compiler.lowering import Lowered
 from snell.compiler.objects import KernelCompiler
+from snell.dtypes import u8
 from snell.graph.graph_inputs import input_operations
 from snell.graph.primitives import Input
 from snell.loops.build import BuiltKernel
@@ -127,11 +128,12 @@ class _Assembly:
         shape, size = tensor.shape, None
         if buffer is not None and isinstance(buffer.layout, Blocked):  # a packed weight is a flat array of what is stored
             shape = (as_size(stored_bytes(buffer) // tensor.dtype.itemsize),)
-        if operation is not None and operation.storage is not None:
-            size = as_expr(0)
+        dtype = tensor.dtype
+        if operation is not None and operation.storage is not None:  # a window of bytes, of whatever length the file has
+            dtype, size = u8, as_expr(0)
         role = self._role(tensor, operation)
         offset = as_expr(0) if role is Role.ARENA else None
-        self.slots[name] = BufferSlot(name, role, tensor.dtype, shape, offset, None, size)
+        self.slots[name] = BufferSlot(name, role, dtype, shape, offset, None, size)
         if role is Role.ARENA:
             self.lives[name] = (self.slots[name].nbytes, len(self.calls), len(self.calls))
         return name

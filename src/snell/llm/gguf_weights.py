@@ -56,7 +56,7 @@ def _planes(tensor: PlanarTensor, content: npt.NDArray[np.uint8]) -> dict[str, S
         key: StoredPlane(
             plane.shape,
             from_name(plane.element),
-            content.view(from_name(plane.element).numpy),  # the same bytes under the dtype that the runtime expects
+            content,
             Storage(plane.offset_bytes - tensor.info.offset, plane.strides_bits),
         )
         for key, plane in tensor.planes.items()
