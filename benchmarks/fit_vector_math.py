@@ -1,9 +1,9 @@
 """Fits the polynomials of `snell.codegen.vector_math` and writes them as literals; needs mpmath.
 
-Method: Remez exchange on a dense Chebyshev grid in 60-digit arithmetic, minimising the weighted error.  Coefficients are
-rounded to the dtype one after the other, lowest degree first, and the higher ones are fitted again to what is left, so
-that a low coefficient's rounding is absorbed (the greedy form of Brisebarre & Chevillard, "Efficient polynomial
-L-infinity approximations", ARITH 2007).
+Method: Remez exchange on a dense Chebyshev grid in 60-digit arithmetic, minimising the weighted error.  Coefficients
+are rounded to the dtype one after the other, lowest degree first, and the higher ones are fitted again to what is
+left, so that a low coefficient's rounding is absorbed (the greedy form of Brisebarre & Chevillard, "Efficient
+polynomial L-infinity approximations", ARITH 2007).
 
     python benchmarks/fit_vector_math.py > src/snell/codegen/vector_math/coefficients.py
 """
@@ -94,8 +94,8 @@ def _remez(points: list[Any], residual: list[Any], weights: list[Any], powers: r
 def fitted(fit: Fit, degree: int, dtype: type[np.floating[Any]]) -> tuple[list[float], float]:
     """Rounded coefficients, lowest first, and the greatest weighted error on the grid.
 
-    Greedy rounding helps at low degrees; at high ones it chases the rounding of the first coefficients, so the better of
-    both is kept.
+    Greedy rounding helps at low degrees; at high ones it chases the rounding of the first coefficients, so the better
+    of both is kept.
     """
     points = _grid(fit)
     values = [fit.function(x) for x in points]
@@ -187,7 +187,9 @@ def _variants(fit: Fit) -> list[tuple[str, int, type[np.floating[Any]], float]]:
 def main(names: list[str]) -> None:
     """Print the module of literals; fits' errors go to standard error, in units of half a last place."""
     out = sys.stdout
-    out.write('"""Polynomial coefficients by dtype, lowest degree first; written by `benchmarks/fit_vector_math.py`."""\n\n')
+    out.write(
+        '"""Polynomial coefficients by dtype, lowest degree first; written by `benchmarks/fit_vector_math.py`."""\n\n'
+    )
     out.write("from typing import Final\n\nCoefficients = dict[str, tuple[float, ...]]\n")
     for fit in FITS:
         if names and fit.name not in names:

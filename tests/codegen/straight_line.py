@@ -96,7 +96,9 @@ def _compiled(name: str, dtype: DType, lanes: int) -> Library:
 def evaluate(name: str, x: Array, dtype: DType = f32, lanes: int | None = None, out: Array | None = None) -> Array:
     """Our result for every element; the count must be a multiple of the lanes."""
     lanes = host_target().lanes(dtype) if lanes is None else lanes
-    assert x.dtype == dtype.numpy and x.flags.c_contiguous and x.size % max(1, lanes) == 0
+    assert x.dtype == dtype.numpy
+    assert x.flags.c_contiguous
+    assert x.size % max(1, lanes) == 0
     result = np.empty_like(x) if out is None else out
     signature = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
     signature(_compiled(name, dtype, lanes)["apply"])(x.ctypes.data, result.ctypes.data, x.size)

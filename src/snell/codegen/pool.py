@@ -1,20 +1,20 @@
 """The thread pool as LLVM IR: one dispatch at a time, chunks claimed by compare-and-swap, the caller works too.
 
 A dispatch is published in one 64-bit word, `generation:24 | chunks:20 | next:20`; whoever wins the exchange runs that
-chunk, so a worker whose core is taken away delays nobody (FINDINGS.md §3: a static split drops to half).  A worker looks
-at the dispatch's other fields only after it has won a chunk, and the caller waits for every won chunk: the fields
+chunk, so a worker whose core is taken away delays nobody (FINDINGS.md §3: a static split drops to half).  A worker
+looks at the dispatch's other fields only after it has won a chunk, and the caller waits for every won chunk: the fields
 cannot change under it.  Idle workers spin for about 50 µs, then sleep.
 
-    void pool_configure(i64 workers, ptr processors)   processors: i32[workers] to pin to, or null; stops running workers
+    void pool_configure(i64 workers, ptr processors)   i32[workers] to pin to, or null; stops workers
     void pool_run(ptr phase, ptr buffers, ptr sizes, ptr scratch, i64 stride, i64 tickets, i64 chunk)
          phase(buffers, sizes, scratch + worker*stride, begin, end); worker 0 is the caller
     void pool_stop()                                   joins the workers; the next dispatch starts them again
     void pool_reset()                                  in a forked child: forget the parent's workers
     i64  pool_started()                                workers that run now
 
-`chunk` is the least number of tickets worth a claim; the pool takes more where that leaves eight chunks for each thread.
-A caller that finds the pool busy runs all of its tickets itself, as worker 0 of its own scratch.  The module's code must
-stay loaded while workers live.
+`chunk` is the least number of tickets worth a claim; the pool takes more where that leaves eight chunks for each
+thread. A caller that finds the pool busy runs all of its tickets itself, as worker 0 of its own scratch.  The module's
+code must stay loaded while workers live.
 """
 
 from __future__ import annotations

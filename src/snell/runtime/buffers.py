@@ -16,7 +16,8 @@ Array = np.ndarray[Any, Any]
 
 _BYTES: Final = np.dtype(np.uint8)
 # NumPy's C ABI: the data pointer is the first field behind the object header (PyArrayObject_fields in ndarraytypes.h).
-# Reading it takes 0.15 µs, `__array_interface__` 0.6 µs and `ndarray.ctypes.data` 1 µs, and every call does it per array.
+# Reading it takes 0.15 µs, `__array_interface__` 0.6 µs and `ndarray.ctypes.data` 1 µs, and every call does it per
+# array.
 _DATA_FIELD: Final = object.__basicsize__
 _read_pointer = ctypes.c_void_p.from_address
 

@@ -2,8 +2,8 @@
 
 An entry's file name is the SHA-256 of its key text, which holds all that its bytes depend on.  Writers put a finished
 temporary file in place by one rename, so a reader sees a whole entry or none; every entry carries a checksum, and a cut
-or damaged one is dropped and made again.  A folder that cannot be used costs a warning, never a result; only the explicit
-commands (`info`, `clear`, `export`, `load`) raise CacheError.
+or damaged one is dropped and made again.  A folder that cannot be used costs a warning, never a result; only the
+explicit commands (`info`, `clear`, `export`, `load`) raise CacheError.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import tempfile
 import time
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -222,7 +222,7 @@ def _payload(data: bytes) -> bytes | None:
 
 
 @contextlib.contextmanager
-def _reported(verb: str, path: Path) -> Iterator[None]:
+def _reported(verb: str, path: Path) -> Generator[None]:
     try:
         yield
     except CacheError:

@@ -1,7 +1,7 @@
 """A program that can run: loaded code, frozen inputs, and one foreign call per execution.
 
-Takes NumPy arrays (or whatever `np.asarray` takes without a copy) and returns new ones.  Calls are safe from several threads
-at a time: each takes a frame (arena, scratch, pointer table) from a free list and puts it back.
+Takes NumPy arrays (or whatever `np.asarray` takes without a copy) and returns new ones.  Calls are safe from several
+threads at a time: each takes a frame (arena, scratch, pointer table) from a free list and puts it back.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from snell.runtime.main import MAIN, TABLE, scratch_stride, with_main
 from snell.runtime.pool import Pool, process_pool
 from snell.runtime.program import BufferSlot, Program, Role
 from snell.runtime.sizes import SizeSolver
+from snell.symbolic import Dim, Shape, show_shape
 
 __all__ = ["Bound", "Executable"]
 
@@ -34,7 +35,7 @@ class _Layout:
     """What a call needs at given sizes."""
 
     sizes: Any
-    values: Mapping[Any, int]
+    values: Mapping[Dim, int]
     outputs: tuple[tuple[int, ...], ...]
     arena_bytes: int
     scratch_bytes: int
@@ -54,6 +55,10 @@ class _Frame:
         """Grow to hold `size` bytes; contents are lost."""
         self.memory, self.arena = aligned_empty((size,), np.dtype(np.uint8))
         self.capacity = size
+
+
+def _evaluated(shape: Shape, values: Mapping[Dim, int]) -> tuple[int, ...]:
+    return tuple(size if isinstance(size, int) else int(size.evaluate(values)) for size in shape)
 
 
 class Bound:
@@ -117,9 +122,7 @@ class Executable:
             self._frames.append(frame)
         return outputs
 
-    def bind(
-        self, *inputs: Any, out: Sequence[Array] | None = None, sizes: Mapping[str, int] | None = None
-    ) -> Bound:
+    def bind(self, *inputs: Any, out: Sequence[Array] | None = None, sizes: Mapping[str, int] | None = None) -> Bound:
         """Check and look up everything once, for many runs on the same arrays (from one thread at a time)."""
         arrays = [self._input(i, array) for i, array in enumerate(inputs)]
         layout = self._layout(arrays, sizes)
@@ -169,13 +172,20 @@ class Executable:
         bound: dict[int, Array] = {}
         for name, slot in slots.items():
             buffer = self.program.buffers[slot]
-            array = self._usable(buffer, buffer.dtype.numpy, frozen[name])
-            if buffer.stored_bytes is None and any(
-                isinstance(size, int) and size != actual for size, actual in zip(buffer.shape, array.shape, strict=False)
-            ):
-                raise ShapeError(f"frozen input {name!r}: expected shape {buffer.shape}, received {array.shape}")
-            bound[slot] = array
+            bound[slot] = self._usable(buffer, buffer.dtype.numpy, frozen[name])
         return bound
+
+    def _check_frozen(self, values: Mapping[Dim, int]) -> None:
+        """Generated code trusts sizes, so an array smaller than its slot must never reach it."""
+        for slot, array in self._frozen.items():
+            buffer = self.program.buffers[slot]
+            if buffer.stored_bytes is not None:
+                wanted = int(buffer.stored_bytes.evaluate(values))
+                if array.nbytes < wanted:
+                    raise ShapeError(f"frozen input {buffer.name!r}: expected {wanted} bytes, received {array.nbytes}")
+            elif array.shape != _evaluated(buffer.shape, values):
+                shape = show_shape(buffer.shape)
+                raise ShapeError(f"frozen input {buffer.name!r}: expected shape {shape}, received {array.shape}")
 
     def _pointers(self) -> Any:
         pointers = (ctypes.c_void_p * max(1, len(self.program.arguments)))()
@@ -213,10 +223,8 @@ class Executable:
     def _new_layout(self, shapes: tuple[tuple[int, ...], ...], given: Mapping[str, int] | None) -> _Layout:
         solved = self._solver.solve(shapes, given)
         values = dict(zip(self.program.dims, solved, strict=True))
-        outputs = tuple(
-            tuple(size if isinstance(size, int) else int(size.evaluate(values)) for size in slot.shape)
-            for slot in self._outputs
-        )
+        self._check_frozen(values)
+        outputs = tuple(_evaluated(slot.shape, values) for slot in self._outputs)
         arena = int(self.program.arena_bytes.evaluate(values))
         arena += -arena % ALIGNMENT
         array = (ctypes.c_int64 * max(1, len(solved)))(*solved)

@@ -3,9 +3,9 @@
     i32 @main(ptr %arguments, ptr %sizes, ptr %arena, ptr %scratch)
 
 `arguments` holds a pointer for each slot of `Program.arguments`, `sizes` an i64 for each dim; `scratch` has room for
-`scratch_stride(program)` bytes a thread.  The result is 0, or 1 + the index of the first check that failed.  Kernels and
-the pool are reached through `@table` (`pool_run`, then `Program.functions`), which the loader fills: object files stay
-independent of each other and of addresses, so that each can be cached alone.
+`scratch_stride(program)` bytes a thread.  The result is 0, or 1 + the index of the first check that failed.  Kernels
+and the pool are reached through `@table` (`pool_run`, then `Program.functions`), which the loader fills: object files
+stay independent of each other and of addresses, so that each can be cached alone.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The description of an executable: buffers, dims, calls of kernel functions, checks and object code.
 
-A `Program` is data.  It goes to bytes (a JSON header, then the object files, under a checksum) and back with equal value;
-nothing in it is Python code, so a saved program cannot run anything but its object files.
+A `Program` is data.  It goes to bytes (a JSON header, then the object files, under a checksum) and back with equal
+value; nothing in it is Python code, so a saved program cannot run anything but its object files.
 
     Program ::= dims, BufferSlot*, Call*, Check*, CodeObject*, main
 """
@@ -70,7 +70,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """After the calls, a nonzero element in `flag` (one integer or bool) fails; `value` (one integer) enters `message`."""
+    """After the calls, a nonzero `flag` (one integer or bool) fails; `value` (one integer) enters `message`."""
 
     flag: int
     value: int

@@ -1,7 +1,7 @@
 """Solves the dims of a program from the shapes of its inputs, and checks every shape against them.
 
-A dim is known from a shape entry that is linear in it alone (`seq`, `2*seq + 1`); other entries are checked once the dims
-are known.  A dim that no input determines is given by name.
+A dim is known from a shape entry that is linear in it alone (`seq`, `2*seq + 1`); other entries are checked once the
+dims are known.  A dim that no input determines is given by name.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ class Arithmetic:
         return self.from_bits(self.integer_op("xor", self.bits(x), top))
 
     def polynomial(self, x: Value, table: Coefficients) -> Value:
-        """The polynomial of this dtype by Horner's scheme: independent vectors hide its latency, not more operations."""
+        """The polynomial of this dtype by Horner's scheme: independent vectors hide its latency."""
         return self.horner(x, table[self.dtype.name])
 
     def horner(self, x: Value, coefficients: Sequence[float]) -> Value:

@@ -1,7 +1,7 @@
 """The table of elementary functions by name, each for f32 and f64 and any number of lanes.
 
-Errors are bounded over all arguments, denormals and huge ones included (`tests/codegen/test_vector_math.py`; exhaustively
-in f32: `benchmarks/check_vector_math.py`).  -0 is kept by the odd functions; NaN stays NaN.
+Errors are bounded over all arguments, denormals and huge ones included (`tests/codegen/test_vector_math.py`;
+exhaustively in f32: `benchmarks/check_vector_math.py`).  -0 is kept by the odd functions; NaN stays NaN.
 """
 
 from __future__ import annotations

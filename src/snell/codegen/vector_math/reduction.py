@@ -1,12 +1,13 @@
 """Argument reduction by π/2 without branches, for every finite argument: x = (n + f)·π/2, |f| <= 1/2.
 
 f32 computes in f64: x·(2/π)·2^-E·2^E is taken modulo 4 with the constant (2/π)·2^E mod 4 of the argument's range of
-exponents, as two f64 values.  f64 multiplies the significand with the bits of 2/π that matter, in integers (Payne & Hanek,
-"Radian reduction for trigonometric functions", SIGNUM 1983).
+exponents, as two f64 values.  f64 multiplies the significand with the bits of 2/π that matter, in integers (Payne &
+Hanek, "Radian reduction for trigonometric functions", SIGNUM 1983).
 """
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Final
 
@@ -78,7 +79,8 @@ def _single(a: Arithmetic, magnitude: Value, is_exact: bool) -> Quarters:
 
 def _double(a: Arithmetic, magnitude: Value) -> Quarters:
     bits = a.bits(magnitude)
-    # The window begins at the bit of 2/π whose product with the significand's last bit weighs 2: E - 2 behind the point.
+    # The window begins at the bit of 2/π whose product with the significand's last bit weighs 2: E - 2 behind the
+    # point.
     exponent = a.integer_op("lshr", bits, a.format.mantissa)
     start = a.integer_op("sub", exponent, a.format.bias + a.format.mantissa + 2 - 64)
     significand = a.integer_op("or", a.integer_op("and", bits, (1 << 52) - 1), 1 << 52)
@@ -110,7 +112,7 @@ def _window(a: Arithmetic, start: Value) -> list[Value]:
     rest = a.integer_op("sub", a.integer(63), shift)
     return [
         a.integer_op("or", a.integer_op("shl", here, shift), a.integer_op("lshr", a.integer_op("lshr", after, 1), rest))
-        for here, after in zip(words[:-1], words[1:], strict=True)
+        for here, after in itertools.pairwise(words)
     ]
 
 
@@ -124,14 +126,16 @@ def _product(a: Arithmetic, significand: Value, window: list[Value]) -> tuple[Va
     sums: list[Value] = []
     carry: Value | None = None
     for i in (4, 3, 2, 1, 0):
-        column = a.integer_op("add", a.integer_op("mul", high, digits[i + 1]), a.integer_op("lshr", products[i + 1], 32))
+        above = a.integer_op("lshr", products[i + 1], 32)
+        column = a.integer_op("add", a.integer_op("mul", high, digits[i + 1]), above)
         column = a.integer_op("add", column, a.integer_op("and", products[i], _LOW_WORD))
         column = column if carry is None else a.integer_op("add", column, carry)
         carry = a.integer_op("lshr", column, 32)
         sums.insert(0, column)
     pairs = [(sums[0], sums[1]), (sums[2], sums[3])]
     first, second = (
-        a.integer_op("or", a.integer_op("shl", upper, 32), a.integer_op("and", lower, _LOW_WORD)) for upper, lower in pairs
+        a.integer_op("or", a.integer_op("shl", upper, 32), a.integer_op("and", lower, _LOW_WORD))
+        for upper, lower in pairs
     )
     return first, second
 
