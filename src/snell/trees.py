@@ -109,7 +109,7 @@ def paths(tree: Any) -> list[Path]:
 
 def _parts(tree: Any) -> tuple[tuple[Hashable, ...], tuple[Hashable, ...], list[Any]] | None:
     """Keys, static values and children of an inner node; None for a leaf."""
-    cls: type[Any] = type(tree)
+    cls = cast("type[Any]", type(tree))
     if tree is None:
         return (), (), []
     if cls in _registered:
@@ -138,7 +138,7 @@ def _flatten(tree: Any, found: list[Any]) -> Structure:
         found.append(tree)
         return _LEAF
     keys, static, children = parts
-    return Structure(type(tree), keys, static, tuple(_flatten(child, found) for child in children))
+    return Structure(cast("type[Any]", type(tree)), keys, static, tuple(_flatten(child, found) for child in children))
 
 
 def _unflatten(structure: Structure, values: Any) -> Any:

@@ -85,6 +85,12 @@ def test_a_traced_tensor_has_no_value_and_says_what_to_do() -> None:
         sn.trace(lambda x: np.asarray(x), [sn.TensorSpec.of((2,))])
 
 
+def test_an_eager_tensor_gives_a_program_under_construction_no_values() -> None:
+    shift = tensor([1.0, 2.0])
+    with pytest.raises(GraphError, match="where"):
+        sn.trace(lambda x: x if (x + shift)[0] > 0 else -x, [sn.TensorSpec.of((2,))])
+
+
 def test_an_argument_that_is_no_array_is_an_error() -> None:
     with pytest.raises(DTypeError, match="static"):
         sn.trace(lambda x: x, ["text"])

@@ -7,6 +7,7 @@ Two tensors of two different function traces never mix.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -16,7 +17,7 @@ from snell.errors import GraphError
 from snell.frontend.evaluator import Array, Evaluator
 from snell.graph.node import Builder, Check, Graph, Node, Operand
 from snell.graph.primitives import Input, Op
-from snell.symbolic import View
+from snell.symbolic import Shape, View
 
 __all__ = ["Trace", "common_trace"]
 
@@ -51,7 +52,7 @@ class Trace:
         """The operation's whole result."""
         self.size += 1
         node = self.builder.add(op, operands)
-        return Operand(node, View.identity(node.shape))
+        return Operand(node, _identity(node.shape))
 
     def input(self, declaration: Input) -> Operand:
         """A new input; GraphError where its name is taken."""
@@ -114,7 +115,8 @@ class Trace:
         for check in graph.checks:
             guarded = next(found.guarded for found in other._checks if found.check is check)
             self.check(self._moved(check.condition), self._moved(check.value), check.message, self._adopted[guarded])
-        self.evaluator = self.evaluator or other.evaluator
+        if self.floating:
+            self.evaluator = self.evaluator or other.evaluator
         return self._moved(operand)
 
     def _moved(self, operand: Operand) -> Operand:
@@ -127,6 +129,12 @@ class Trace:
         if array is None:
             return self.input(replace(node.op, name=self._free_name(node.op.name))).node
         return self.bind(array).node
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _identity(shape: Shape) -> View:
+    """Few shapes occur in a program, and each node needs this view."""
+    return View.identity(shape)
 
 
 def common_trace(traces: Sequence[Trace]) -> Trace:

@@ -121,4 +121,4 @@ def _labels(paths: Sequence[trees.Path], names: Sequence[str] | None) -> list[st
 def _output(value: Any, context: Trace) -> Tensor:
     if not isinstance(value, Tensor | np.ndarray | np.generic | bool | int | float):
         raise GraphError(f"a traced function must return tensors, arrays or numbers, received {type(value).__name__}")
-    return as_tensor(value, context)
+    return as_tensor(cast("Any", value), context)

@@ -74,7 +74,7 @@ def _without_mask(entry: Any) -> Sequence[Any]:
             "how many elements a traced mask selects is only known at run time; use where(mask, x, 0), "
             "or nonzero(mask, size=...) with take"
         )
-    return list(np.nonzero(np.asarray(entry)))
+    return list(np.nonzero(np.asarray(cast("Any", entry))))
 
 
 def _basic(x: Tensor, entries: Sequence[Any]) -> tuple[Tensor, dict[int, Any]]:
@@ -93,7 +93,7 @@ def _basic(x: Tensor, entries: Sequence[Any]) -> tuple[Tensor, dict[int, Any]]:
         start, size, step = 0, extent, 1
         match entry:
             case slice():
-                start, size, step = _bounds(entry, extent, axis)
+                start, size, step = _bounds(cast("slice[Any, Any, Any]", entry), extent, axis)
                 shape.append(size)
             case int() | Dim() | Expr():
                 start, size = _position(entry, extent, axis), 1
