@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from snell.loops.ir import Block, Blocked, Buffer, BufferScope, Level, LoopKind
-from snell.loops.schedule import StageSchedule, reduced_rank
+from snell.loops.schedule import StageSchedule
 from snell.loops.stage import Partial, Stage, map_term
+from snell.loops.tile import reduced_rank
 from snell.rewrite.term import Tensor, Term, load
 from snell.symbolic import Axis, as_expr
 from snell.targets import Target

@@ -6,17 +6,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from snell.loops.access import access_of
 from snell.loops.ir import Level, LoopKind
 from snell.loops.stage import Stage
-from snell.loops.tile import Tile, choose_tile
+from snell.loops.tile import Tile, choose_tile, ordered_reductions, unrolled_reductions
 from snell.rewrite.term import Term
 from snell.symbolic import Axis
 from snell.targets import Target
 
-__all__ = ["StageSchedule", "reduced_rank", "schedule_stage"]
-
-_UNROLL = 4
+__all__ = ["StageSchedule", "schedule_stage"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,49 +75,25 @@ def _reduction(stage: Stage, tile: Tile, target: Target, fixed: Sequence[Axis], 
         data.append(Level(vector, tile.lanes * tile.vectors))
     if tile.unrolled is not None:
         data.append(Level(tile.unrolled, tile.count))
-    tail: list[Level] = []
-    if tile.unrolled is not None:
-        tail.append(Level(tile.unrolled, 1, LoopKind.UNROLLED))
-    if vector is not None:
-        tail.append(Level(vector, tile.lanes, LoopKind.VECTOR))
-    reduced, partial = _reduced_levels(stage, tile)
-    levels = (*inner, *data, *reduced, *tail)
+    rows = [] if tile.unrolled is None else [Level(tile.unrolled, 1, LoopKind.UNROLLED)]
+    tail = [] if vector is None else [Level(vector, tile.lanes, LoopKind.VECTOR)]
+    serial, unrolled, partial = _reduced_levels(stage, tile)
+    body = (*rows, *unrolled) if tile.rows_outer else (*unrolled, *rows)
+    levels = (*inner, *data, *serial, *body, *tail)
     panel = tile.lanes * tile.vectors
     return StageSchedule((*outer, *blocks), levels, partial, tile.packed, panel, tile)
 
 
-def _reduced_levels(stage: Stage, tile: Tile) -> tuple[list[Level], tuple[Axis, ...]]:
-    """Serial levels of the reduced axes, largest stride outermost; short ones are unrolled, the last one by a few."""
-    axes = sorted((a for a in stage.reduced if a is not tile.vector), key=lambda a: -reduced_rank(stage, a))
-    partial: list[Axis] = []
-    serial: list[Level] = []
-    unrolled: list[Level] = []
-    budget = 2 * _UNROLL
-    for axis in reversed(axes):
-        extent = axis.extent if isinstance(axis.extent, int) else None
-        if extent is not None and extent <= budget:
-            serial.append(Level(axis, max(1, extent)))
-            unrolled.append(Level(axis, 1, LoopKind.UNROLLED))
-            budget //= max(1, extent)
-        elif budget >= _UNROLL and tile.vector not in stage.reduced and (extent is not None or tile.chains > 1):
-            serial.append(Level(axis, _UNROLL))
-            unrolled.append(Level(axis, 1, LoopKind.UNROLLED))
-            budget = 1
-        else:
-            serial.append(Level(axis, 1))
+def _reduced_levels(stage: Stage, tile: Tile) -> tuple[list[Level], list[Level], tuple[Axis, ...]]:
+    """Serial levels of the reduced axes, the unrolled levels inside them, and the axes with partial sums."""
+    steps = dict(unrolled_reductions(stage, tile.vector, tile.chains))
+    axes = ordered_reductions(stage, tile.vector)
+    serial = [Level(axis, steps.get(axis, 1)) for axis in axes]
+    unrolled = [Level(axis, 1, LoopKind.UNROLLED) for axis in axes if axis in steps]
     if tile.vector is not None and tile.vector in stage.reduced:
-        serial.insert(0, Level(tile.vector, tile.lanes * tile.vectors))
-        partial.append(tile.vector)
-    elif tile.chains > 1:
-        partial += [level.axis for level in unrolled]
-    return [*reversed(serial), *reversed(unrolled)], tuple(partial)
-
-
-def reduced_rank(stage: Stage, axis: Axis) -> float:
-    """Loop order of reduced axes: the largest stride of any load along the axis runs outermost."""
-    strides = [access_of(item).stride(axis) for item in stage.loads() if axis in access_of(item).axes]
-    known = [s for s in strides if s is not None]
-    return max(known, default=0.0)
+        serial.append(Level(tile.vector, tile.lanes * tile.vectors))
+        return serial, unrolled, (tile.vector,)
+    return serial, unrolled, tuple(steps) if tile.chains > 1 else ()
 
 
 def _blocks(

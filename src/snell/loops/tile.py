@@ -12,12 +12,13 @@ from dataclasses import dataclass
 
 from snell.loops.access import Access, access_of
 from snell.loops.stage import Stage
-from snell.rewrite.term import Load, Term, children, walk
+from snell.rewrite.term import Cast, Load, Term, children, walk
 from snell.symbolic import Axis
 from snell.targets import Target
 
-__all__ = ["Tile", "choose_tile", "lanes_of"]
+__all__ = ["Tile", "choose_tile", "lanes_of", "ordered_reductions", "reduced_rank", "unrolled_reductions"]
 
+_UNROLL = 4
 _LATENCY = 4.0
 _LOADS_PER_CYCLE = 2.0
 _HORIZONTAL = 8.0
@@ -39,6 +40,7 @@ class Tile:
     count: int = 1
     chains: int = 1
     packed: tuple[Term, ...] = ()
+    rows_outer: bool = False
 
 
 def lanes_of(stage: Stage, target: Target) -> int:
@@ -64,8 +66,7 @@ def choose_tile(stage: Stage, target: Target) -> Tile:
                 if frame.fits(vectors, count, chains, target):
                     cost = frame.cost(vectors, count, chains)
                     if best is None or cost < best[0] - 1e-9:
-                        tile = Tile(frame.vector, lanes, vectors, frame.unrolled, count, chains, frame.packed)
-                        best = (cost, tile)
+                        best = (cost, frame.tile(vectors, count, chains))
     return best[1] if best is not None else Tile(None, 1, 1)
 
 
@@ -93,7 +94,46 @@ def _frames(stage: Stage, lanes: int) -> Iterator[_Frame]:
     for vector in [*reversed(data), *reversed(stage.reduced)]:
         for unrolled in [None, *(axis for axis in reversed(data) if axis is not vector)]:
             packed = _packed_operands(stage, vector, unrolled)
-            yield _Frame(stage, vector, unrolled, lanes, packed, tuple(_operands(stage, packed, vector, lanes)), store)
+            operands = tuple(_operands(stage, packed, vector, lanes))
+            yield _Frame(stage, vector, unrolled, lanes, packed, operands, store, _decodes(stage, packed))
+
+
+def _decodes(stage: Stage, packed: tuple[Term, ...]) -> bool:
+    """Whether operands are converted in the inner loop, which takes a register beside the product's own."""
+    stack = [partial.body for partial in stage.partials]
+    while stack:
+        item = stack.pop()
+        if item not in packed:
+            if isinstance(item.op, Cast):
+                return True
+            stack.extend(children(item))
+    return False
+
+
+def unrolled_reductions(stage: Stage, vector: Axis | None, chains: int) -> tuple[tuple[Axis, int], ...]:
+    """Reduced axes to unroll and how far, innermost first: short ones whole, the innermost long one by a few."""
+    found: list[tuple[Axis, int]] = []
+    budget = 2 * _UNROLL
+    for axis in reversed(ordered_reductions(stage, vector)):
+        extent = axis.extent if isinstance(axis.extent, int) else None
+        if extent is not None and extent <= budget:
+            found.append((axis, max(1, extent)))
+            budget //= max(1, extent)
+        elif budget >= _UNROLL and vector not in stage.reduced and (extent is not None or chains > 1):
+            found.append((axis, _UNROLL))
+            budget = 1
+    return tuple(found)
+
+
+def ordered_reductions(stage: Stage, vector: Axis | None) -> list[Axis]:
+    """Loop order of reduced axes other than the vector's: the largest stride of any load runs outermost."""
+    return sorted((axis for axis in stage.reduced if axis != vector), key=lambda axis: -reduced_rank(stage, axis))
+
+
+def reduced_rank(stage: Stage, axis: Axis) -> float:
+    """The largest stride of any load along the axis."""
+    strides = [access_of(item).stride(axis) for item in stage.loads() if axis in access_of(item).axes]
+    return max((abs(s) for s in strides if s is not None), default=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +155,7 @@ class _Frame:
     packed: tuple[Term, ...]
     operands: tuple[_Operand, ...]
     store: Access
+    decodes: bool
 
     @property
     def reduces_lanes(self) -> bool:
@@ -135,8 +176,27 @@ class _Frame:
         if vectors > 1 and self.lanes * (vectors - 1) >= self.stage.extent(self.vector):
             return False
         accumulators = vectors * count * (1 if self.reduces_lanes else chains) * len(self.stage.partials)
-        shared = any(self.vector in o.free and self.unrolled not in o.free for o in self.operands)
-        return accumulators + (vectors if shared else 0) + 1 <= target.vector_registers
+        held = min(self._held(vectors, count, chains, order) for order in (False, True))
+        return accumulators + held + (2 if self.decodes else 1) <= target.vector_registers
+
+    def tile(self, vectors: int, count: int, chains: int) -> Tile:
+        """The tile with these counts, in the order of unrolled levels that keeps fewer operands in registers."""
+        rows_outer = self._held(vectors, count, chains, True) < self._held(vectors, count, chains, False)
+        return Tile(self.vector, self.lanes, vectors, self.unrolled, count, chains, self.packed, rows_outer)
+
+    def _held(self, vectors: int, count: int, chains: int, rows_outer: bool) -> int:
+        """Registers for operands that are used more than once: across rows, or across unrolled reduced positions."""
+        steps = dict(unrolled_reductions(self.stage, self.vector, chains))
+        total = 0
+        for operand in self.operands:
+            width = vectors if self.vector in operand.free else 1
+            positions = math.prod(step for axis, step in steps.items() if axis in operand.free)
+            moves = positions > 1 or not steps
+            if self.unrolled not in operand.free:
+                total += width * (positions if rows_outer else 1) if count > 1 else 0
+            elif not moves:
+                total += width if rows_outer else width * count
+        return total
 
     def cost(self, vectors: int, count: int, chains: int) -> float:
         """Cycles per element of the iteration space."""
