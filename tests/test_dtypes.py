@@ -72,7 +72,7 @@ def test_what_has_no_common_type_is_refused() -> None:
 
 
 def test_unknown_names_and_arrays_list_what_there_is() -> None:
-    with pytest.raises(DTypeError, match="unknown dtype 'f8'; expected one of .*bf16"):
+    with pytest.raises(DTypeError, match=r"unknown dtype 'f8'; expected one of .*bf16"):
         from_name("f8")
     with pytest.raises(DTypeError, match="arrays of complex128 are not supported"):
         from_numpy(np.complex128)

@@ -127,7 +127,8 @@ def test_maximum_propagates_nan_and_has_an_identity() -> None:
 def test_comparison_is_false_on_nan_and_division_by_zero_is_signed() -> None:
     sketch = Sketch()
     x, y = sketch.input("x", (2,)), sketch.input("y", (2,))
-    assert one(sketch.apply(LessThan(), x, y), x=np.float32([np.nan, 1]), y=np.float32([1, 2])).tolist() == [False, True]
+    less = sketch.apply(LessThan(), x, y)
+    assert one(less, x=np.float32([np.nan, 1]), y=np.float32([1, 2])).tolist() == [False, True]
     assert one(sketch.apply(Recip(), x), x=np.float32([0.0, -0.0])).tolist() == [np.inf, -np.inf]
 
 

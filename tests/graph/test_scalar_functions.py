@@ -51,7 +51,8 @@ def test_range_direction_and_parity_hold(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "at", "value"), [
-    ("exp", -np.inf, 0.0), ("exp", np.inf, np.inf), ("tanh", np.inf, 1.0), ("tanh", -np.inf, -1.0), ("erf", np.inf, 1.0),
+    ("exp", -np.inf, 0.0), ("exp", np.inf, np.inf), ("tanh", np.inf, 1.0), ("tanh", -np.inf, -1.0),
+    ("erf", np.inf, 1.0),
     ("sigmoid", -np.inf, 0.0), ("expm1", -np.inf, -1.0), ("log", 0.0, -np.inf), ("atan", -np.inf, -np.pi / 2),
     ("tanh", np.nan, np.nan), ("erf", np.nan, np.nan), ("atan", np.nan, np.nan), ("log1p", -1.0, -np.inf),
     ("acos", -1.0, np.pi), ("asin", 1.0, np.pi / 2), ("cosh", -np.inf, np.inf), ("rsqrt", 0.0, np.inf),

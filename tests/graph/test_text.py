@@ -58,7 +58,8 @@ def everything() -> Graph:
     bits = sketch.apply(Random((3,)), sketch.input("key", (2,), u32))
     condition = sketch.apply(LessThan(), ids, sketch.constant(10, i64, (4,)))
     check = Check(condition, ids, "index out of range\nfor ids")
-    return Graph((("a", third), ("b", bits), ("c", sketch.constant(float("-inf"), f32)), ("d", sketch.iota(7))), (check,))
+    least = sketch.constant(float("-inf"), f32)
+    return Graph((("a", third), ("b", bits), ("c", least), ("d", sketch.iota(7))), (check,))
 
 
 CASES = {"softmax": softmax, "everything": everything}

@@ -1,8 +1,8 @@
 """Each named scalar function as a small subgraph of primitives, split by range so that no digit cancels.
 
 `expand(name, builder, operand)` gives a node with the meaning of `ScalarFunction(name)` in exact arithmetic (tested in
-float64); generated code uses its own version of equal error.  Selections are `c*a + (not c)*b`, so the branch that is not
-taken may overflow.
+float64); generated code uses its own version of equal error.  Selections are `c*a + (not c)*b`, so the branch that is
+not taken may overflow.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ def _acos(x: Value) -> Value:
 
 
 def _erf(x: Value) -> Value:
-    """A confluent series below 3, a continued fraction of erfc up to 6, 1 beyond (Abramowitz & Stegun 7.1.6, 7.1.14)."""
+    """A series below 3, a continued fraction of erfc up to 6, 1 beyond (Abramowitz & Stegun 7.1.6, 7.1.14)."""
     a = x.magnitude()
     square = a * a
     term = a * (2 / math.sqrt(math.pi))

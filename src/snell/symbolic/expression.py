@@ -194,13 +194,14 @@ class Expr(_Arithmetic):
 
     def map_atoms(self, replace: Callable[[Atom], Integer | None]) -> Expr:
         """Rebuild with each leaf atom replaced where `replace` returns a value."""
-        result = as_expr(self.constant)
-        for monomial, coefficient in self.terms:
-            term = as_expr(coefficient)
-            for atom in monomial:
-                term = _multiply(term, _replaced(atom, replace))
-            result = _add(result, term)
-        return result
+        return _sum([(self._rebuilt_monomial(m, replace), c) for m, c in self.terms], self.constant)
+
+    @staticmethod
+    def _rebuilt_monomial(monomial: Monomial, replace: Callable[[Atom], Integer | None]) -> Expr:
+        term = _replaced(monomial[0], replace)
+        for atom in monomial[1:]:
+            term = _multiply(term, _replaced(atom, replace))
+        return term
 
     def bounds(self) -> tuple[float, float]:
         """Numeric interval that holds every value; ±inf where unbounded."""
@@ -231,15 +232,26 @@ def _constant(value: int) -> Expr:
 
 def as_expr(value: object) -> Expr:
     """Lift an integer or atom to an expression."""
-    if isinstance(value, Expr):
-        return value
-    if isinstance(value, Dim | Axis | Opaque | FloorDiv | Remainder):
-        if isinstance(value, Axis) and value.extent == 1:
-            return _constant(0)
-        return Expr((((value,), 1),), 0)
+    kind = type(value)
+    if kind is Expr:
+        return value  # type: ignore[return-value]
+    if kind is int:
+        return _constant(value)  # type: ignore[arg-type]
+    if kind in _ATOMS:
+        return _lifted(value)  # type: ignore[arg-type]
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"expected an integer, Dim or Expr, received {type(value).__name__}: {value!r}")
     return _constant(int(value))  # type: ignore[call-overload]
+
+
+_ATOMS = frozenset({Dim, Axis, Opaque, FloorDiv, Remainder})
+
+
+@lru_cache(maxsize=1 << 16)
+def _lifted(atom: Atom) -> Expr:
+    if isinstance(atom, Axis) and atom.extent == 1:
+        return _constant(0)
+    return Expr((((atom,), 1),), 0)
 
 
 def as_size(value: Integer) -> int | Expr:
@@ -277,7 +289,17 @@ def _add(a: Expr, b: Expr) -> Expr:
         return b
     if not b.terms and not b.constant:
         return a
-    total = _add_terms(a, b)
+    return _sum([(a, 1), (b, 1)], 0)
+
+
+def _sum(parts: list[tuple[Expr, int]], constant: int) -> Expr:
+    """The sum of multiples of expressions, split indices rejoined."""
+    coefficients: dict[Monomial, int] = {}
+    for expression, factor in parts:
+        constant += expression.constant * factor
+        for monomial, coefficient in expression.terms:
+            coefficients[monomial] = coefficients.get(monomial, 0) + coefficient * factor
+    total = _build(coefficients, constant)
     if any(type(atom) is Remainder for monomial, _ in total.terms for atom in monomial):
         return _rejoined(total)
     return total
@@ -335,7 +357,7 @@ def _split_multiples(numerator: Expr, divisor: Expr) -> tuple[Expr, Expr]:
         rest = {m: c for m, c in numerator.terms if c % d}
         constant_quotient, constant_rest = divmod(numerator.constant, d)
         return _build(quotient, constant_quotient), _build(rest, constant_rest)
-    if len(divisor.terms) > 1 or divisor.constant:
+    if len(divisor.terms) != 1 or divisor.constant:
         return _split_polynomial(numerator, divisor)
     pattern, d = divisor.terms[0]
     quotient_terms: dict[Monomial, int] = {}
@@ -394,6 +416,7 @@ def _is_within(rest: Expr, divisor: Expr) -> bool:
     return bool(positive) and gap.substitute(positive).is_non_negative()  # type: ignore[arg-type]
 
 
+@lru_cache(maxsize=1 << 16)
 def _floor_divide(numerator: Expr, divisor: Expr) -> Expr:
     if divisor == 1:
         return numerator
@@ -447,9 +470,10 @@ def _reduced_division(rest: Expr, divisor: Expr) -> Expr:
     if peeled is not None:
         factor, quotient, _ = peeled
         return _floor_divide(quotient, _split_multiples(divisor, factor)[0])
-    return _atom_expr(FloorDiv(rest, divisor))
+    return _lifted(FloorDiv(rest, divisor))
 
 
+@lru_cache(maxsize=1 << 16)
 def _remainder(numerator: Expr, divisor: Expr) -> Expr:
     if divisor == 1:
         return _constant(0)
@@ -468,11 +492,7 @@ def _remainder(numerator: Expr, divisor: Expr) -> Expr:
     if peeled is not None:
         factor, quotient, small = peeled
         return factor * _remainder(quotient, _split_multiples(divisor, factor)[0]) + small
-    return _atom_expr(Remainder(rest, divisor))
-
-
-def _atom_expr(atom: Atom) -> Expr:
-    return Expr((((atom,), 1),), 0)
+    return _lifted(Remainder(rest, divisor))
 
 
 @lru_cache(maxsize=1 << 16)
@@ -498,7 +518,7 @@ def _replaced(atom: Atom, replace: Callable[[Atom], Integer | None]) -> Expr:
         case Remainder(numerator, divisor):
             return _remainder(numerator.map_atoms(replace), divisor.map_atoms(replace))
         case _:
-            return _atom_expr(atom)
+            return _lifted(atom)
 
 
 @lru_cache(maxsize=1 << 16)

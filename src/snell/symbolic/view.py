@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from snell.errors import ShapeError, SymbolicError
 from snell.symbolic.expression import Axis, Expr, Integer, as_expr, as_size, product
@@ -18,6 +19,7 @@ Size = int | Expr
 Shape = tuple[Size, ...]
 
 
+@lru_cache(maxsize=1 << 14)
 def coordinates(shape: Shape) -> tuple[Expr, ...]:
     """The canonical coordinate expressions of a shape (0 on axes of extent 1)."""
     return tuple(as_expr(Axis(f"i{k}", size)) for k, size in enumerate(shape))
@@ -50,11 +52,7 @@ class View:
 
     def then(self, outer: View) -> View:
         """The view that applies `self` to the source first and `outer` to its result."""
-        pairs = zip(self.shape, outer.indices, strict=True)
-        mapping = {Axis(f"i{k}", size): index for k, (size, index) in enumerate(pairs)}
-        indices = tuple(index.substitute(mapping) for index in self.indices)  # type: ignore[arg-type]
-        moved = tuple(guard.substitute(mapping) for guard in self.guards)  # type: ignore[arg-type]
-        return View(outer.shape, indices, _kept_guards(outer.guards + moved))
+        return _composed(self, outer)
 
     def permute(self, order: Sequence[int]) -> View:
         if sorted(order) != list(range(len(self.shape))):
@@ -84,18 +82,8 @@ class View:
 
     def reshape(self, shape: Shape) -> View:
         """Row-major reshape; both shapes must hold provably the same number of elements."""
-        before, after = product(list(self.shape)), product(list(shape))
-        if before != after:
-            kind = ShapeError if before.is_constant and after.is_constant else SymbolicError
-            raise kind(
-                f"cannot reshape {show_shape(self.shape)} ({before} elements) to {show_shape(shape)} "
-                f"({after} elements); the products of the sizes must be equal for every value of the dims"
-            )
-        if before == 0:
-            return View(shape, tuple(as_expr(0) for _ in self.indices), (as_expr(-1),))
-        if len(shape) == len(self.shape) and shape == self.shape:
-            return self
-        return self.then(View(shape, _reshaped_indices(self.shape, shape)))
+        shape = tuple(shape)
+        return self if shape == self.shape else self.then(_reshaping(self.shape, shape))
 
     def slice(self, starts: Sequence[Integer], sizes: Sequence[Integer], steps: Sequence[int]) -> View:
         """`result[i] = source[start + step*i]` per axis; bounds are the caller's duty."""
@@ -127,6 +115,31 @@ class View:
     def __str__(self) -> str:
         guard = " if " + " and ".join(f"{g} >= 0" for g in self.guards) if self.guards else ""
         return f"{show_shape(self.shape)} -> [{', '.join(str(i) for i in self.indices)}]{guard}"
+
+
+@lru_cache(maxsize=1 << 15)
+def _composed(inner: View, outer: View) -> View:
+    """Substitution of the outer indices for the coordinates of the inner view's result; graphs repeat few views."""
+    pairs = zip(inner.shape, outer.indices, strict=True)
+    mapping = {Axis(f"i{k}", size): index for k, (size, index) in enumerate(pairs)}
+    indices = tuple(index.substitute(mapping) for index in inner.indices)  # type: ignore[arg-type]
+    moved = tuple(guard.substitute(mapping) for guard in inner.guards)  # type: ignore[arg-type]
+    return View(outer.shape, indices, _kept_guards(outer.guards + moved))
+
+
+@lru_cache(maxsize=1 << 14)
+def _reshaping(source: Shape, target: Shape) -> View:
+    """The view of a dense source under another shape."""
+    before, after = product(source), product(target)
+    if before != after:
+        kind = ShapeError if before.is_constant and after.is_constant else SymbolicError
+        raise kind(
+            f"cannot reshape {show_shape(source)} ({before} elements) to {show_shape(target)} "
+            f"({after} elements); the products of the sizes must be equal for every value of the dims"
+        )
+    if before == 0:
+        return View(target, tuple(as_expr(0) for _ in source), (as_expr(-1),))
+    return View(target, _reshaped_indices(source, target))
 
 
 def _kept_guards(guards: tuple[Expr, ...]) -> tuple[Expr, ...]:
