@@ -7,6 +7,7 @@ their first use.
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, Unpack, cast, overload
 
 import numpy as np
@@ -25,6 +26,7 @@ from snell.llm.programs import StepResult, step_program
 from snell.llm.prompt import Prompt, is_batch, prompt_ids
 from snell.llm.sampling import Sampler, SamplingParams
 from snell.llm.session import Session
+from snell.llm.sized_program import SizedProgram
 from snell.llm.text_stream import TextStream
 from snell.llm.tokenizer import Tokenizer
 from snell.llm.vectors import finished_vectors, fitted_ids, pooling_named
@@ -188,6 +190,8 @@ class LanguageModel:
     def _program(self, result: StepResult) -> CompiledProgram:
         with self._lock:
             if result not in self._programs:
-                traced = step_program(self.parts.decoder, self.parts.weights, self._cache, self._chunk, result)
-                self._programs[result] = self._compiler.compile(traced)
+                self._programs[result] = SizedProgram((1, self._chunk), partial(self._variant, result))
             return self._programs[result]
+
+    def _variant(self, result: StepResult, most: int) -> CompiledProgram:
+        return self._compiler.compile(step_program(self.parts.decoder, self.parts.weights, self._cache, most, result))
