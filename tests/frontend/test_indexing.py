@@ -181,3 +181,12 @@ def test_a_permutation_holds_every_element_once() -> None:
     order = evaluated(sn.random.permutation(sn.random.key(5), 13))
     assert sorted(order.tolist()) == list(range(13))
     assert order.tolist() != list(range(13))
+
+
+def test_the_bounds_of_a_distribution_may_be_tensors_under_tracing() -> None:
+    (drawn,) = run(
+        lambda key, low: sn.random.uniform(key, (100,), low=low, high=low + 1.0),
+        [sn.TensorSpec.of((2,), "u32"), sn.TensorSpec.of(())],
+        [np.array([1, 2], np.uint32), np.float32(5)],
+    )
+    assert 5 <= drawn.min() < drawn.max() <= 6

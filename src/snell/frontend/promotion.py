@@ -108,8 +108,8 @@ def _weak_scalar(trace: Trace, value: Any) -> Tensor:
         dtype = dtypes.i64 if number < 1 << 63 else dtypes.u64
         return constant_in(trace, number, dtype, weak=True)
     if not isinstance(number, float | Fraction):
-        raise DTypeError(f"expected a number, received {type(value).__name__} {value!r}")
-    return constant_in(trace, cast("float | Fraction", number), dtypes.f32, weak=True)
+        raise DTypeError(f"expected a number, received {number!r}")
+    return constant_in(trace, number, dtypes.f32, weak=True)
 
 
 def _size_value(trace: Trace, size: Size) -> Tensor:

@@ -83,7 +83,7 @@ def uniform(
 ) -> Tensor:
     """Floats in [low, high), multiples of 2⁻²⁴ of the interval."""
     unit = _unit(bits(key, shape))
-    return astype(unit * subtract(high, low) + low if (low, high) != (0.0, 1.0) else unit, _float(dtype))
+    return astype(unit * subtract(high, low) + low, _float(dtype))
 
 
 def normal(key: TensorLike, shape: ShapeLike = (), dtype: DTypeLike = f32) -> Tensor:
