@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import math
 from typing import Any, Final
 
 import numpy as np
@@ -41,9 +40,9 @@ def is_usable(array: Array) -> bool:
     return flags.c_contiguous and flags.aligned
 
 
-def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[Array, int]:
-    """A new array on a 64-byte boundary, and its address; contents undefined."""
-    memory = np.empty(math.prod(shape) * dtype.itemsize + ALIGNMENT, _BYTES)
+def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any], nbytes: int) -> tuple[Array, int]:
+    """A new array of `nbytes` in all on a 64-byte boundary, and its address; contents undefined."""
+    memory = np.empty(nbytes + ALIGNMENT, _BYTES)
     start = address(memory)
     skip = -start % ALIGNMENT
     return np.ndarray(shape, dtype, memory, skip), start + skip

@@ -7,6 +7,7 @@ threads at a time: each takes a frame (arena, scratch, pointer table) from a fre
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +19,7 @@ from snell.codegen.llvm import load
 from snell.errors import DTypeError, GraphError, OutOfRangeError, ShapeError
 from snell.runtime.arena import ALIGNMENT
 from snell.runtime.buffers import Array, address, aligned_empty, is_usable
-from snell.runtime.main import MAIN, TABLE, scratch_stride, with_main
+from snell.runtime.main import ENTER, TABLE, scratch_stride, with_main
 from snell.runtime.pool import Pool, process_pool
 from snell.runtime.program import BufferSlot, Program, Role
 from snell.runtime.sizes import SizeSolver
@@ -26,34 +27,40 @@ from snell.symbolic import Dim, Shape, show_shape
 
 __all__ = ["Bound", "Executable"]
 
-_MAIN_TYPE = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 4)
+_ENTER_TYPE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
 _LAYOUTS_KEPT = 64
 
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """What a call needs at given sizes."""
+    """What a call needs at given sizes; `outputs` are (shape, dtype, bytes)."""
 
     sizes: Any
+    sizes_address: int
     values: Mapping[Dim, int]
-    outputs: tuple[tuple[int, ...], ...]
+    outputs: tuple[tuple[tuple[int, ...], np.dtype[Any], int], ...]
     arena_bytes: int
     scratch_bytes: int
 
 
 class _Frame:
-    """The memory of one call in progress; `pointers` has the frozen inputs' addresses filled in."""
+    """The memory of one call in progress: the operands of `enter` and what they point to.
 
-    __slots__ = ("arena", "capacity", "memory", "pointers")
+    `pointers` has the frozen inputs' addresses filled in.
+    """
+
+    __slots__ = ("arena", "capacity", "entry", "memory", "operands", "pointers")
 
     def __init__(self, pointers: Any) -> None:
         self.pointers = pointers
+        self.operands = (ctypes.c_void_p * 4)(ctypes.addressof(pointers))
+        self.entry = ctypes.addressof(self.operands)
         self.memory: Array = np.empty(0, np.uint8)
         self.arena = self.capacity = 0
 
     def reserve(self, size: int) -> None:
         """Grow to hold `size` bytes; contents are lost."""
-        self.memory, self.arena = aligned_empty((size,), np.dtype(np.uint8))
+        self.memory, self.arena = aligned_empty((size,), np.dtype(np.uint8), size)
         self.capacity = size
 
 
@@ -64,18 +71,17 @@ def _evaluated(shape: Shape, values: Mapping[Dim, int]) -> tuple[int, ...]:
 class Bound:
     """A call with fixed arrays: `bound()` runs it again on their current contents and returns the outputs."""
 
-    __slots__ = ("_executable", "_frame", "_keep", "_layout", "_main", "_operands", "outputs")
+    __slots__ = ("_enter", "_entry", "_executable", "_frame", "_keep", "_layout", "outputs")
 
     def __init__(
         self, executable: Executable, frame: _Frame, layout: _Layout, keep: list[Array], outputs: tuple[Array, ...]
     ) -> None:
         self._executable, self._frame, self._layout, self._keep = executable, frame, layout, keep
-        self._main = executable.main
-        self._operands = executable.operands(frame, layout)
+        self._enter, self._entry = executable.enter, executable.prepared(frame, layout)
         self.outputs = outputs
 
     def __call__(self) -> tuple[Array, ...]:
-        status = self._main(*self._operands)
+        status = self._enter(self._entry)
         if status:
             self._executable.fail(status, self._frame, self._layout)
         return self.outputs
@@ -115,7 +121,7 @@ class Executable:
         frame = self._frames.pop() if self._frames else _Frame(self._pointers())
         try:
             outputs = self._fill(frame, layout, arrays, out)
-            status = self.main(*self.operands(frame, layout))
+            status = self.enter(self.prepared(frame, layout))
             if status:
                 self.fail(status, frame, layout)
         finally:
@@ -130,12 +136,14 @@ class Executable:
         outputs = self._fill(frame, layout, arrays, out)
         return Bound(self, frame, layout, arrays, outputs)
 
-    def operands(self, frame: _Frame, layout: _Layout) -> tuple[Any, ...]:
-        """The four arguments of `main`; grows the frame first."""
+    def prepared(self, frame: _Frame, layout: _Layout) -> int:
+        """The argument of `enter`: the frame, grown where needed, with `main`'s four arguments in place."""
         needed = layout.arena_bytes + layout.scratch_bytes * self.pool.threads
         if needed > frame.capacity:
             frame.reserve(needed)
-        return frame.pointers, layout.sizes, frame.arena, frame.arena + layout.arena_bytes
+        operands = frame.operands
+        operands[1], operands[2], operands[3] = layout.sizes_address, frame.arena, frame.arena + layout.arena_bytes
+        return frame.entry
 
     def fail(self, status: int, frame: _Frame, layout: _Layout) -> None:
         """Raise the error of the check that failed."""
@@ -163,7 +171,7 @@ class Executable:
         entries = [self.pool.run_address, *(addresses[name] for name in self.program.functions)]
         table = (ctypes.c_void_p * len(entries)).from_address(library[TABLE])
         table[:] = entries
-        self.main = _MAIN_TYPE(library[MAIN])
+        self.enter = _ENTER_TYPE(library[ENTER])
 
     def _bind_frozen(self, frozen: Mapping[str, Any]) -> dict[int, Array]:
         slots = {self.program.buffers[slot].name: slot for slot in self.program.slots(Role.FROZEN)}
@@ -224,11 +232,15 @@ class Executable:
         solved = self._solver.solve(shapes, given)
         values = dict(zip(self.program.dims, solved, strict=True))
         self._check_frozen(values)
-        outputs = tuple(_evaluated(slot.shape, values) for slot in self._outputs)
+        shapes_out = [_evaluated(slot.shape, values) for slot in self._outputs]
+        outputs = tuple(
+            (shape, dtype, math.prod(shape) * dtype.itemsize)
+            for shape, dtype in zip(shapes_out, self._output_dtypes, strict=True)
+        )
         arena = int(self.program.arena_bytes.evaluate(values))
         arena += -arena % ALIGNMENT
         array = (ctypes.c_int64 * max(1, len(solved)))(*solved)
-        return _Layout(array, values, outputs, arena, scratch_stride(self.program, values))
+        return _Layout(array, ctypes.addressof(array), values, outputs, arena, scratch_stride(self.program, values))
 
     def _fill(
         self, frame: _Frame, layout: _Layout, arrays: list[Array], out: Sequence[Array] | None
@@ -246,18 +258,18 @@ class Executable:
                 array = self._given_output(i, layout, out)
                 pointers[self._output_places[i]] = address(array)
             else:
-                array, pointers[self._output_places[i]] = aligned_empty(layout.outputs[i], self._output_dtypes[i])
+                array, pointers[self._output_places[i]] = aligned_empty(*layout.outputs[i])
             outputs.append(array)
         return tuple(outputs)
 
     def _given_output(self, index: int, layout: _Layout, out: Sequence[Array]) -> Array:
-        slot, shape = self._outputs[index], layout.outputs[index]
+        slot, (shape, dtype, _) = self._outputs[index], layout.outputs[index]
         if len(out) != len(self._outputs):
             raise ShapeError(f"expected {len(self._outputs)} arrays in out, received {len(out)}")
         array = out[index]
         if array.shape != shape:
             raise ShapeError(f"output {slot.name!r}: expected shape {shape}, received {array.shape}")
-        if array.dtype != self._output_dtypes[index]:
+        if array.dtype != dtype:
             raise DTypeError(f"output {slot.name!r}: expected {slot.dtype}, received {array.dtype}")
         if not (is_usable(array) and array.flags.writeable):
             raise ShapeError(f"output {slot.name!r}: expected a writable C-contiguous array")

@@ -2,6 +2,8 @@
 
     i32 @main(ptr %arguments, ptr %sizes, ptr %arena, ptr %scratch)
 
+    i32 @enter(ptr %operands)      main with its four arguments in memory: one word to pass from Python
+
 `arguments` holds a pointer for each slot of `Program.arguments`, `sizes` an i64 for each dim; `scratch` has room for
 `scratch_stride(program)` bytes a thread.  The result is 0, or 1 + the index of the first check that failed.  Kernels
 and the pool are reached through `@table` (`pool_run`, then `Program.functions`), which the loader fills: object files
@@ -19,14 +21,14 @@ from snell.runtime.program import Call, Check, CodeObject, Program, Role
 from snell.symbolic import Dim, Expr, FloorDiv, Remainder, as_expr
 from snell.targets import Target
 
-__all__ = ["MAIN", "TABLE", "main_ir", "scratch_stride", "with_main"]
+__all__ = ["ENTER", "MAIN", "TABLE", "main_ir", "scratch_stride", "with_main"]
 
-MAIN, TABLE = "main", "table"
+MAIN, ENTER, TABLE = "main", "enter", "table"
 
 
 def with_main(program: Program, target: Target) -> Program:
     """The program with its `main` compiled."""
-    return replace(program, main=CodeObject((MAIN, TABLE), compile_object(main_ir(program), target)))
+    return replace(program, main=CodeObject((MAIN, ENTER, TABLE), compile_object(main_ir(program), target)))
 
 
 def scratch_stride(program: Program, sizes: Mapping[Dim, int]) -> int:
@@ -52,6 +54,18 @@ entry:
   %values = alloca [{max(1, sizes)} x i64], align 8
 {body}
 {tail}
+}}
+define i32 @{ENTER}(ptr %operands) {{
+entry:
+  %second = getelementptr ptr, ptr %operands, i64 1
+  %third = getelementptr ptr, ptr %operands, i64 2
+  %fourth = getelementptr ptr, ptr %operands, i64 3
+  %arguments = load ptr, ptr %operands
+  %sizes = load ptr, ptr %second
+  %arena = load ptr, ptr %third
+  %scratch = load ptr, ptr %fourth
+  %status = call i32 @{MAIN}(ptr %arguments, ptr %sizes, ptr %arena, ptr %scratch)
+  ret i32 %status
 }}
 """
 

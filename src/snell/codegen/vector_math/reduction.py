@@ -132,12 +132,12 @@ def _product(a: Arithmetic, significand: Value, window: list[Value]) -> tuple[Va
         column = column if carry is None else a.integer_op("add", column, carry)
         carry = a.integer_op("lshr", column, 32)
         sums.insert(0, column)
-    pairs = [(sums[0], sums[1]), (sums[2], sums[3])]
-    first, second = (
-        a.integer_op("or", a.integer_op("shl", upper, 32), a.integer_op("and", lower, _LOW_WORD))
-        for upper, lower in pairs
-    )
-    return first, second
+    return _joined(a, sums[0], sums[1]), _joined(a, sums[2], sums[3])
+
+
+def _joined(a: Arithmetic, upper: Value, lower: Value) -> Value:
+    """The low halves of two words, side by side."""
+    return a.integer_op("or", a.integer_op("shl", upper, 32), a.integer_op("and", lower, _LOW_WORD))
 
 
 def _fraction(a: Arithmetic, high: Value, low: Value) -> tuple[Value, Value]:
