@@ -16,6 +16,7 @@ from snell.codegen.host import host_target
 from snell.compiler.assemble import Assembled
 from snell.compiler.compile import Compilation, Options, bind, compile_graph
 from snell.config import Config, available_threads
+from snell.engine.version import code_version
 from snell.errors import FileFormatError
 from snell.graph.fingerprint import fingerprint
 from snell.graph.graph_inputs import input_operations
@@ -29,10 +30,6 @@ from snell.targets import Target
 
 __all__ = ["Engine", "Prepared"]
 
-# Part of every cache key: raise it when the same graph compiles to different code.
-CODE_VERSION = "1"
-
-
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """A program ready to bind, and the names of its inputs and outputs in the order of the executable's arguments."""
@@ -40,6 +37,13 @@ class Prepared:
     assembled: Assembled
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+
+    @property
+    def frozen(self) -> tuple[str, ...]:
+        """Names of the frozen arrays that binding asks for."""
+        programs = [p for p in (self.assembled.program, self.assembled.prepare) if p is not None]
+        made = set() if self.assembled.prepare is None else _names(self.assembled.prepare, Role.OUTPUT)
+        return tuple(sorted({name for program in programs for name in _names(program, Role.FROZEN)} - made))
 
     def bind(self, frozen: Mapping[str, Any], pool: Pool) -> Executable:
         """The executable with these weights."""
@@ -72,14 +76,18 @@ class Engine:
 
     def key(self, graph: Graph, policy: Policy) -> str:
         """What a compiled program depends on."""
-        parts = (CODE_VERSION, fingerprint(graph), repr(self.target), str(self.threads), policy.value)
+        return self.named_key(fingerprint(graph), policy)
+
+    def named_key(self, content: str, policy: Policy) -> str:
+        """The key of a program that `content` determines: whatever else it depends on is added here."""
+        parts = (code_version(), content, repr(self.target), str(self.threads), policy.value)
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     def prepare(self, graph: Graph, policy: Policy = Policy.DEFAULT, key: str | None = None) -> Prepared:
         """The program of a graph: from memory, from the cache folder, or compiled now (one thread compiles at a time)."""
         key = key or self.key(graph, policy)
         with self.lock:
-            found = self.programs.get(key) or self.restore(key)
+            found = self.restore(key)
             if found is None:
                 compilation = self.compile(graph, policy)
                 found = _prepared(compilation)
@@ -88,17 +96,27 @@ class Engine:
             return found
 
     def restore(self, key: str) -> Prepared | None:
-        """The program under a key of the cache folder, None where there is none that is whole."""
-        data = self.cache.get(key)
-        try:
-            return None if data is None else _unpack(data)
-        except (FileFormatError, ValueError, KeyError):
-            return None
+        """The program under a key in memory or in the cache folder, None where there is none that is whole."""
+        with self.lock:
+            if key in self.programs:
+                return self.programs[key]
+            data = self.cache.get(key)
+            try:
+                found = None if data is None else _unpack(data)
+            except (FileFormatError, ValueError, KeyError):
+                return None
+            if found is not None:
+                self.programs[key] = found
+            return found
 
     def compile(self, graph: Graph, policy: Policy = Policy.DEFAULT) -> Compilation:
         """Run every pass (object code still comes from the cache where it is known)."""
         with self.lock:
             return compile_graph(graph, Options(self.target, self.threads, policy, self.cache.get_or_make))
+
+
+def _names(program: Program, role: Role) -> set[str]:
+    return {program.buffers[slot].name for slot in program.slots(role)}
 
 
 def _prepared(compilation: Compilation) -> Prepared:

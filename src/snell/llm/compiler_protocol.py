@@ -5,7 +5,7 @@ its frozen inputs and returns a ``CompiledProgram``.  Donated inputs (the KV cac
 the caller uses the returned array from then on, which may be the donated one, updated in place.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -13,17 +13,34 @@ import numpy.typing as npt
 
 from snell.graph.node import Graph
 
-__all__ = ["Array", "CompiledProgram", "Compiler", "Program"]
+__all__ = ["Array", "CompiledProgram", "Compiler", "Program", "ProgramRecipe"]
 
 Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Program:
-    """A graph with the arrays of its frozen inputs; an input with a ``Storage`` has an array of bytes (u8)."""
+    """A graph with the arrays of its frozen inputs; an input with a ``Storage`` has an array of bytes (u8).
+
+    ``constants`` are those frozen arrays that were computed for the program and are in no file.
+    """
 
     graph: Graph
     frozen: Mapping[str, Array]
+    constants: Mapping[str, Array]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ProgramRecipe:
+    """A program that need not be built where it was built before.
+
+    ``content`` says everything the program depends on; ``build`` traces it; ``weight`` gives the array of a frozen
+    input that is no constant.
+    """
+
+    content: str
+    build: Callable[[], Program]
+    weight: Callable[[str], Array]
 
 
 class CompiledProgram(Protocol):
@@ -37,6 +54,6 @@ class CompiledProgram(Protocol):
 class Compiler(Protocol):
     """Whatever can run a graph: the engine, or in tests the reference interpreter."""
 
-    def compile(self, program: Program) -> CompiledProgram:
+    def compile(self, recipe: ProgramRecipe) -> CompiledProgram:
         """Prepare the program; it is called many times."""
         ...

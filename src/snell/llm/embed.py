@@ -6,18 +6,19 @@ Texts are sorted by length and run in batches, so that little is padded; padding
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
 from snell.errors import UnsupportedError
-from snell.llm.compiler_protocol import CompiledProgram, Compiler
+from snell.llm.compiler_protocol import CompiledProgram, Compiler, ProgramRecipe
 from snell.llm.families.encoder import Encoder, Pooling
 from snell.llm.programs import LENGTHS, RESULT, TEXTS, TOKENS, embedding_program
 from snell.llm.tokenizer import Tokenizer
 from snell.llm.vectors import finished_vectors, fitted_ids, pooling_named
-from snell.llm.weights import WeightSource
+from snell.llm.weights import WeightSource, stored_array
 
 __all__ = ["EmbeddingModel", "EmbeddingModelParts"]
 
@@ -81,11 +82,16 @@ class EmbeddingModel:
         """An encoder cannot."""
         raise UnsupportedError("this model is an encoder and has no logits; use embed, or load a text generator")
 
+    def _recipe(self, pooling: Pooling) -> ProgramRecipe:
+        parts = self._parts
+        content = f"embed {self.context} {pooling} {parts.encoder!r}\n{parts.weights.signature()}"
+        build = partial(embedding_program, parts.encoder, parts.weights, self.context, pooling)
+        return ProgramRecipe(content, build, partial(stored_array, parts.weights))
+
     def _program(self, pooling: Pooling) -> CompiledProgram:
         with self._lock:
             if pooling not in self._programs:
-                traced = embedding_program(self._parts.encoder, self._parts.weights, self.context, pooling)
-                self._programs[pooling] = self._compiler.compile(traced)
+                self._programs[pooling] = self._compiler.compile(self._recipe(pooling))
             return self._programs[pooling]
 
 

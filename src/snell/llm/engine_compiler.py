@@ -1,13 +1,17 @@
 """The engine as a ``Compiler``: the programs of a language model as executables on this machine."""
 
+import hashlib
+import io
 from collections.abc import Mapping
 from dataclasses import replace
+
+import numpy as np
 
 from snell.config import Config, process_environment
 from snell.engine.defaults import default_engine
 from snell.engine.engine import Engine, Prepared
 from snell.errors import ConfigError
-from snell.llm.compiler_protocol import Array, CompiledProgram, Compiler, Program
+from snell.llm.compiler_protocol import Array, CompiledProgram, Compiler, ProgramRecipe
 from snell.rewrite.rewrite import Policy
 from snell.runtime.executable import Executable
 
@@ -21,10 +25,35 @@ class EngineCompiler:
         self.engine = engine
         self.policy = policy
 
-    def compile(self, program: Program) -> CompiledProgram:
-        """The program as one executable for all sizes, its weights bound."""
-        prepared = self.engine.prepare(program.graph, self.policy)
-        return _EngineProgram(prepared, prepared.bind(program.frozen, self.engine.pool()))
+    def compile(self, recipe: ProgramRecipe) -> CompiledProgram:
+        """The program as one executable for all sizes, its weights bound; known programs are not even traced."""
+        key = self.engine.named_key(recipe.content, self.policy)
+        prepared, constants = self.engine.restore(key), self._constants(key)
+        if prepared is None or constants is None:
+            program = recipe.build()
+            prepared, constants = self.engine.prepare(program.graph, self.policy, key), program.constants
+            self.engine.cache.put(_constants_key(key), _to_bytes(constants))
+        frozen = {name: constants[name] if name in constants else recipe.weight(name) for name in prepared.frozen}
+        return _EngineProgram(prepared, prepared.bind(frozen, self.engine.pool()))
+
+    def _constants(self, key: str) -> Mapping[str, Array] | None:
+        data = self.engine.cache.get(_constants_key(key))
+        return None if data is None else _from_bytes(data)
+
+
+def _constants_key(key: str) -> str:
+    return hashlib.sha256(f"constants {key}".encode()).hexdigest()
+
+
+def _to_bytes(arrays: Mapping[str, Array]) -> bytes:
+    stream = io.BytesIO()
+    np.savez(stream, allow_pickle=False, **dict(arrays))
+    return stream.getvalue()
+
+
+def _from_bytes(data: bytes) -> dict[str, Array]:
+    with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+        return {name: archive[name] for name in archive.files}
 
 
 class _EngineProgram:

@@ -45,6 +45,10 @@ class GGUFWeights:
             return dense_weight(content.view(dtype).reshape(tensor.info.shape))
         return StoredWeight(tensor.info.shape, _planes(tensor, content), _decoder(tensor.info.quantisation))
 
+    def signature(self) -> str:
+        """Names, formats and shapes of the file's tensors."""
+        return "\n".join(f"{t.name} {t.quantisation.name} {t.shape}" for t in self.file.tensors.values())
+
     def values(self, name: str) -> npt.NDArray[np.float32]:
         """The tensor decoded with NumPy."""
         return dequantize(self.file, name)

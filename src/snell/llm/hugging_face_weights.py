@@ -34,6 +34,10 @@ class HuggingFaceWeights:
             raise ModelNotFoundError(f"{self.folder}: no tensor {own!r} among the {len(self.arrays)} of the folder")
         return dense_weight(self.arrays[own])
 
+    def signature(self) -> str:
+        """Names, dtypes and shapes of the folder's tensors."""
+        return "\n".join(f"{name} {array.dtype} {array.shape}" for name, array in sorted(self.arrays.items()))
+
     def values(self, name: str) -> npt.NDArray[np.float32]:
         """The array in f32."""
         return self.stored(name).planes["value"].array.astype(np.float32)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from snell.graph.interpret import interpret
-from snell.llm.compiler_protocol import Array, CompiledProgram, Program
+from snell.llm.compiler_protocol import Array, CompiledProgram, Program, ProgramRecipe
 
 __all__ = ["InterpretingCompiler"]
 
@@ -11,9 +11,9 @@ __all__ = ["InterpretingCompiler"]
 class InterpretingCompiler:
     """Compiles nothing; each call evaluates the graph with NumPy."""
 
-    def compile(self, program: Program) -> CompiledProgram:
+    def compile(self, recipe: ProgramRecipe) -> CompiledProgram:
         """The program, interpreted at each call."""
-        return _InterpretedProgram(program)
+        return _InterpretedProgram(recipe.build())
 
 
 class _InterpretedProgram:

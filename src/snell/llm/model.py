@@ -16,7 +16,7 @@ import numpy.typing as npt
 from snell.dtypes import DType
 from snell.errors import ConfigError, ContextLengthError, ShapeError, UnsupportedError
 from snell.llm.chat_template import ChatTemplate
-from snell.llm.compiler_protocol import Array, CompiledProgram, Compiler
+from snell.llm.compiler_protocol import Array, CompiledProgram, Compiler, ProgramRecipe
 from snell.llm.families.decoder import Decoder
 from snell.llm.families.encoder import Pooling
 from snell.llm.generation import Generation
@@ -30,7 +30,7 @@ from snell.llm.sized_program import SizedProgram
 from snell.llm.text_stream import TextStream
 from snell.llm.tokenizer import Tokenizer
 from snell.llm.vectors import finished_vectors, fitted_ids, pooling_named
-from snell.llm.weights import WeightSource
+from snell.llm.weights import WeightSource, stored_array
 
 __all__ = ["LanguageModel", "LanguageModelParts"]
 
@@ -194,4 +194,8 @@ class LanguageModel:
             return self._programs[result]
 
     def _variant(self, result: StepResult, most: int) -> CompiledProgram:
-        return self._compiler.compile(step_program(self.parts.decoder, self.parts.weights, self._cache, most, result))
+        """The program for steps of 1 to ``most`` tokens."""
+        parts, cache = self.parts, self._cache
+        content = f"step {most} {result} {cache} {parts.decoder!r}\n{parts.weights.signature()}"
+        build = partial(step_program, parts.decoder, parts.weights, cache, most, result)
+        return self._compiler.compile(ProgramRecipe(content, build, partial(stored_array, parts.weights)))

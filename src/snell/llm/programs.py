@@ -55,7 +55,7 @@ def step_program(
             value = hidden
         case _:
             assert_never(result)
-    return Program(trace.graph([(RESULT, value.operand), *traced_cache.outputs()]), weights.frozen)
+    return Program(trace.graph([(RESULT, value.operand), *traced_cache.outputs()]), weights.frozen, weights.constants)
 
 
 def embedding_program(encoder: Encoder, source: WeightSource, context: int, pooling: Pooling) -> Program:
@@ -67,4 +67,4 @@ def embedding_program(encoder: Encoder, source: WeightSource, context: int, pool
     weights = Weights(trace, source)
     mask = iota(tokens, i32, trace=trace) < lengths.unsqueeze(1)
     vectors = pooled(encoder.hidden(weights, ids, mask), lengths, pooling)
-    return Program(trace.graph([(RESULT, vectors.operand)]), weights.frozen)
+    return Program(trace.graph([(RESULT, vectors.operand)]), weights.frozen, weights.constants)

@@ -20,7 +20,7 @@ from snell.graph.primitives import Input, Storage
 from snell.llm.compiler_protocol import Array
 from snell.symbolic import Shape
 
-__all__ = ["StoredPlane", "StoredWeight", "WeightSource", "Weights", "dense_weight"]
+__all__ = ["StoredPlane", "StoredWeight", "WeightSource", "Weights", "dense_weight", "stored_array"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,15 +60,23 @@ class WeightSource(Protocol):
         """The weight decoded now, for what is computed once at load."""
         ...
 
+    def signature(self) -> str:
+        """Everything about the weights that programs depend on: names, shapes and formats, but no values."""
+        ...
+
 
 class Weights:
-    """The weights of one program under construction; ``frozen`` are the arrays of the inputs declared so far."""
+    """The weights of one program under construction; ``frozen`` are the arrays of the inputs declared so far.
+
+    ``constants`` are those among them that no file holds.
+    """
 
     def __init__(self, trace: Trace, source: WeightSource) -> None:
         self._trace = trace
         self._source = source
         self._inputs: dict[str, Tensor] = {}
         self.frozen: dict[str, Array] = {}
+        self.constants: dict[str, Array] = {}
 
     def __contains__(self, name: object) -> bool:
         return name in self._source
@@ -91,6 +99,7 @@ class Weights:
 
     def constant(self, name: str, array: Array) -> Tensor:
         """An array computed at load, as a frozen input."""
+        self.constants[name] = array
         return self._input(name, StoredPlane(array.shape, from_numpy(array.dtype), array))
 
     def _planes(self, name: str, stored: StoredWeight) -> dict[str, Tensor]:
@@ -102,6 +111,12 @@ class Weights:
             self._inputs[name] = Tensor(self._trace.input(declaration), self._trace)
             self.frozen[name] = plane.array
         return self._inputs[name]
+
+
+def stored_array(source: WeightSource, name: str) -> Array:
+    """The array of a frozen input, by the name that ``Weights`` gave it."""
+    weight, _, plane = name.rpartition(".")
+    return source.stored(weight).planes[plane].array
 
 
 def dense_weight(array: Array) -> StoredWeight:
