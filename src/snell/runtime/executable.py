@@ -116,7 +116,7 @@ class Executable:
         self, *inputs: Any, out: Sequence[Array] | None = None, sizes: Mapping[str, int] | None = None
     ) -> tuple[Array, ...]:
         """Run on arrays in the order of the input slots; `out` gives arrays to write, `sizes` dims no input shows."""
-        arrays = [self._input(i, array) for i, array in enumerate(inputs)]
+        arrays = self._arrays(inputs)
         layout = self._layout(arrays, sizes)
         frame = self._frames.pop() if self._frames else _Frame(self._pointers())
         try:
@@ -130,7 +130,7 @@ class Executable:
 
     def bind(self, *inputs: Any, out: Sequence[Array] | None = None, sizes: Mapping[str, int] | None = None) -> Bound:
         """Check and look up everything once, for many runs on the same arrays (from one thread at a time)."""
-        arrays = [self._input(i, array) for i, array in enumerate(inputs)]
+        arrays = self._arrays(inputs)
         layout = self._layout(arrays, sizes)
         frame = _Frame(self._pointers())
         outputs = self._fill(frame, layout, arrays, out)
@@ -202,13 +202,16 @@ class Executable:
                 pointers[place] = address(self._frozen[slot])
         return pointers
 
-    def _input(self, index: int, value: Any) -> Array:
-        if index >= len(self._inputs):
-            raise ShapeError(f"expected {len(self._inputs)} inputs, received more")
-        return self._usable(self._inputs[index], self._dtypes[index], value)
+    def _arrays(self, inputs: tuple[Any, ...]) -> list[Array]:
+        if len(inputs) != len(self._inputs):
+            names = ", ".join(slot.name for slot in self._inputs)
+            raise ShapeError(f"expected {len(self._inputs)} inputs ({names}), received {len(inputs)}")
+        return [*map(self._usable, self._inputs, self._dtypes, inputs)]
 
     def _usable(self, slot: BufferSlot, dtype: np.dtype[Any], value: Any) -> Array:
-        array = value if type(value) is np.ndarray else np.asarray(value)
+        if type(value) is np.ndarray and value.dtype == dtype and is_usable(value):
+            return value
+        array = np.asarray(value)
         if array.dtype != dtype:
             raise DTypeError(f"input {slot.name!r}: expected {slot.dtype}, received {array.dtype}; convert it first")
         if not is_usable(array):
