@@ -18,6 +18,7 @@ from snell.errors import SnellError
 from snell.graph.primitives import Add, Mul
 from snell.loops.interpret import interpret
 from snell.loops.ir import Block, Blocked, Buffer, Combine, Dense, Kernel, Layout, Phase, Store
+from snell.loops.verify import verify
 from snell.rewrite.term import Maximum, Tensor, Term, load, number, term
 from snell.symbolic import Axis, Dim, as_expr
 
@@ -185,6 +186,7 @@ def guarded(expected: Array) -> Array:
 
 
 def check(case: Case, *, interpreted: bool = True) -> None:
+    verify(case.kernel)
     runs = [("emitted", lambda arrays: Runner(case.kernel)(arrays, case.sizes, case.chunk))]
     if interpreted:
         runs.append(("interpreted", lambda arrays: interpret(case.kernel, arrays, case.sizes)))

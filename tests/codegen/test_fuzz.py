@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.codegen.fuzz import check, random_case
 
 from snell.codegen.emitter import emit_kernel
 from snell.codegen.host import host_target
-from tests.codegen.fuzz import check, random_case
 
 
 @settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))

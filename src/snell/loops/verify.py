@@ -149,9 +149,7 @@ class _Verifier:
             self.fail(f"level {level} needs a step of at least 1")
         inside = [outer for outer in place.levels if outer.kind is LoopKind.VECTOR]
         if inside and (level.kind is LoopKind.VECTOR or inside[0].axis == level.axis):
-            self.fail(
-                f"level {level} lies inside of vector level {inside[0]}; lanes run along one axis, innermost of it"
-            )
+            self.fail(f"level {level} lies inside of {inside[0]}; lanes run along one axis, as its last level")
         self._dims([level.axis.extent], f"level {level}")
         for bound in (loop.lower, loop.upper):
             if bound is not None:
@@ -248,7 +246,7 @@ class _Verifier:
         vector = place.vector
         if vector is not None and vector.extent != 1 and vector not in used:
             self.fail(
-                f"a store to {tensor.name} in lanes of {vector} has one place for all of them; vectorise another axis"
+                f"a store to {tensor.name} in lanes of {vector} has one place for all lanes; vectorise another axis"
             )
 
     def _crossing(self, buffer: Buffer, layout: Blocked, indices: tuple[Expr, ...], place: _Place) -> None:
