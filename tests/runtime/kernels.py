@@ -76,8 +76,12 @@ def code(name: str) -> CodeObject:
     return CodeObject((name,), compile_object(TEXTS[name], host_target()))
 
 
+def environment() -> dict[str, str]:
+    """This process's environment, with which an interpreter finds snell and the tests."""
+    return os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
+
+
 def python(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a script in a fresh interpreter that finds snell and the tests."""
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
     command = [sys.executable, "-c", script, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, check=False)
+    return subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=120, check=False)

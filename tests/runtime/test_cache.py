@@ -10,6 +10,7 @@ import warnings
 from pathlib import Path
 
 import pytest
+from tests.runtime.kernels import environment
 
 from snell.errors import CacheError
 from snell.runtime.cache import Cache
@@ -79,7 +80,8 @@ while True:
 
 def test_kill_in_the_middle_of_writes_leaves_whole_entries_or_none(cache: Cache) -> None:
     for _ in range(4):
-        process = subprocess.Popen([sys.executable, "-c", WRITER, str(cache.folder)], stdout=subprocess.PIPE)
+        command = [sys.executable, "-c", WRITER, str(cache.folder)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment())
         assert process.stdout is not None
         process.stdout.readline()
         time.sleep(0.15)
