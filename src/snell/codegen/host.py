@@ -5,12 +5,16 @@ from __future__ import annotations
 import platform
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-import llvmlite.binding as llvm
+import llvmlite.binding
 
 from snell.targets import Target
 
 __all__ = ["host_target"]
+
+# llvmlite has no type stubs: the foreign boundary.
+llvm: Any = llvmlite.binding
 
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from snell.codegen.assembler import Value
@@ -15,11 +16,7 @@ __all__ = ["Instructions"]
 
 Scalar = int | str
 
-_FOLDS = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-}
+_FOLDS: dict[str, Callable[[int, int], int]] = {"add": operator.add, "sub": operator.sub, "mul": operator.mul}
 
 
 class Instructions:

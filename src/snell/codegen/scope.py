@@ -49,7 +49,7 @@ class Scopes:
 
     def __init__(self, budget: float) -> None:
         self.stack = [Scope(ScopeKind.FUNCTION, 0, "entry")]
-        self.depths: dict[str, int] = {}
+        self.depths: dict[object, int] = {}
         self.declarations: set[str] = set()
         self._budget = budget
         self._count = 0
@@ -65,14 +65,14 @@ class Scopes:
 
     def depth(self, operand: object) -> int:
         """Depth of the scope an operand lives in; constants live everywhere."""
-        return self.depths.get(operand, 0)  # type: ignore[call-overload]
+        return self.depths.get(operand, 0)
 
     def emit(self, text: str, *operands: object) -> str:
         """A pure instruction that cannot trap."""
         depth = 0
         depths = self.depths
         for operand in operands:
-            found = depths.get(operand, 0)  # type: ignore[call-overload]
+            found = depths.get(operand, 0)
             if found > depth:
                 depth = found
         scope = self.stack[depth]
@@ -83,7 +83,7 @@ class Scopes:
 
     def emit_limited(self, text: str, registers: float, *operands: object, memory: bool = False) -> str:
         """A pure instruction that stays inside the branch around it (`memory`) and within the register budget."""
-        depth = max([self.depths.get(operand, 0) for operand in operands], default=0)  # type: ignore[call-overload]
+        depth = max([self.depths.get(operand, 0) for operand in operands], default=0)
         last = len(self.stack) - 1
         for level in range(depth, last + 1):
             name = self.stack[level].values.get(text)

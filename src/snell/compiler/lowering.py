@@ -12,25 +12,26 @@ import itertools
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TypeVar
+from dataclasses import dataclass, field, replace
 
 from snell.graph.node import Graph, Node
 from snell.graph.primitives import Input
 from snell.loops.build import BuiltKernel, build_kernel
 from snell.loops.grouping import Group, group_stages
-from snell.loops.stage import stages_of
+from snell.loops.retarget import rebuilt_stage, retarget_term
+from snell.loops.stage import Stage, stages_of
 from snell.rewrite.cut import cut_nodes
 from snell.rewrite.definition import Definition
-from snell.rewrite.index import definitions, input_tensor
+from snell.rewrite.index import input_tensor
 from snell.rewrite.inplace import in_place
+from snell.rewrite.template import Instance, instances
 from snell.rewrite.term import Load, Tensor, walk
+from snell.symbolic import Axis
 from snell.targets import Target
 
 __all__ = ["Lowered", "PassTimes", "Rewriter", "lower_graph"]
 
-Rewriter = Callable[[tuple[Definition, ...]], tuple[Definition, ...]]
-T = TypeVar("T")
+Rewriter = Callable[[Definition], Definition]
 
 
 @dataclass(slots=True)
@@ -53,11 +54,17 @@ class Lowered:
     """Everything the passes made: `aliases` maps an output tensor to the donated input whose memory it takes over."""
 
     graph: Graph
-    definitions: tuple[Definition, ...]
+    program: tuple[Instance, ...]
     groups: tuple[Group, ...]
     kernels: tuple[BuiltKernel, ...]
     aliases: dict[Tensor, Tensor]
     times: PassTimes
+
+    def definitions(self) -> tuple[Definition, ...]:
+        """The program as definitions over its own tensors."""
+        return tuple(
+            replace(i.template, tensor=i.stored, value=retarget_term(i.template.value, i.tensors)) for i in self.program
+        )
 
 
 def lower_graph(graph: Graph, rewriter: Rewriter, target: Target, threads: int) -> Lowered:
@@ -66,17 +73,18 @@ def lower_graph(graph: Graph, rewriter: Rewriter, target: Target, threads: int) 
     with times.measure("cut"):
         stored = cut_nodes(graph)
     with times.measure("index"):
-        program = definitions(graph, stored)
+        program = instances(graph, stored)
     with times.measure("rewrite"):
-        program = rewriter(program)
+        templates = {instance.template: None for instance in program}
+        rewritten = {template: rewriter(template) for template in templates}
+        program = tuple(replace(i, template=rewritten[i.template]) for i in program)
     with times.measure("in place"):
         program, aliases = _donate(graph, program)
     with times.measure("stages"):
-        fresh = itertools.count()
-        stages = [stage for definition in program for stage in stages_of(definition, fresh)]
+        stages = _stages(program)
     with times.measure("group"):
         outputs = {name for name, _ in graph.outputs}
-        kept = [d.tensor for d in program if d.tensor.name in outputs]
+        kept = [i.stored for i in program if i.stored.name in outputs]
         groups = tuple(group_stages(stages, kept, target, threads))
     with times.measure("build"):
         built: dict[Group, BuiltKernel] = {}
@@ -84,27 +92,54 @@ def lower_graph(graph: Graph, rewriter: Rewriter, target: Target, threads: int) 
     return Lowered(graph, program, groups, kernels, aliases, times)
 
 
-def _donate(graph: Graph, program: tuple[Definition, ...]) -> tuple[tuple[Definition, ...], dict[Tensor, Tensor]]:
+def _stages(program: tuple[Instance, ...]) -> list[Stage]:
+    """Every instance's stages, its hoisted reductions first, each with axes of its own."""
+    made: dict[Definition, list[Stage]] = {}
+    stages: list[Stage] = []
+    for instance in program:
+        template = instance.template
+        if template not in made:
+            made[template] = stages_of(template, itertools.count())
+        tensors = dict(instance.tensors)
+        for stage in made[template]:
+            if stage.tensor not in tensors:
+                tensors[stage.tensor] = replace(stage.tensor, name=f"{instance.stored.name}.{stage.tensor.name}")
+        for stage in made[template]:
+            axes = dict.fromkeys((*stage.axes, *stage.reduced))
+            own = {axis: Axis(f"s{len(stages)}_{k}", axis.extent) for k, axis in enumerate(axes)}
+            stages.append(rebuilt_stage(stage, own, tensors))
+    return stages
+
+
+def _donate(graph: Graph, program: tuple[Instance, ...]) -> tuple[tuple[Instance, ...], dict[Tensor, Tensor]]:
     """Outputs that update a donated input nobody else reads take over its memory and write only what changes."""
     donated = {input_tensor(node) for node in graph.inputs() if _is_donated(node)}
     outputs = {name for name, _ in graph.outputs}
     readers: dict[Tensor, list[Tensor]] = {}
-    for definition in program:
-        for tensor in _loaded(definition):
-            readers.setdefault(tensor, []).append(definition.tensor)
+    loaded = {template: _loaded(template) for template in {i.template: None for i in program}}
+    for instance in program:
+        for own in loaded[instance.template]:
+            readers.setdefault(instance.tensors[own], []).append(instance.stored)
     aliases: dict[Tensor, Tensor] = {}
-    result: list[Definition] = []
-    for definition in program:
-        updated = None
-        if definition.tensor.name in outputs:
-            for tensor in sorted(_loaded(definition) & donated, key=lambda t: t.name):
-                same = tensor.shape == definition.tensor.shape and tensor.dtype == definition.tensor.dtype
-                if same and readers[tensor] == [definition.tensor] and tensor not in aliases.values():
-                    updated = in_place(definition, tensor)
+    updates: dict[tuple[Definition, Tensor], Definition | None] = {}
+    result: list[Instance] = []
+    for instance in program:
+        if instance.stored.name in outputs:
+            for own in loaded[instance.template]:
+                source = instance.tensors[own]
+                if source not in donated or source in aliases.values() or readers[source] != [instance.stored]:
+                    continue
+                if own.shape != instance.stored.shape or own.dtype != instance.stored.dtype:
+                    continue
+                key = (instance.template, own)
+                if key not in updates:
+                    updates[key] = in_place(*key)
+                updated = updates[key]
                 if updated is not None:
-                    aliases[definition.tensor] = tensor
+                    aliases[instance.stored] = source
+                    instance = replace(instance, template=updated)
                     break
-        result.append(updated or definition)
+        result.append(instance)
     return tuple(result), aliases
 
 
@@ -112,7 +147,6 @@ def _is_donated(node: Node) -> bool:
     return isinstance(node.op, Input) and node.op.donated
 
 
-def _loaded(definition: Definition) -> set[Tensor]:
-    return {item.op.tensor for item in walk(definition.value) if isinstance(item.op, Load)}
-
-
+def _loaded(template: Definition) -> list[Tensor]:
+    """Tensors that a template loads, in order of first use."""
+    return list(dict.fromkeys(item.op.tensor for item in walk(template.value) if isinstance(item.op, Load)))

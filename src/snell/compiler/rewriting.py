@@ -1,7 +1,4 @@
-"""The e-graph pass over a program: each distinct definition is rewritten once, equal ones take the same result.
-
-Two definitions are equal when they differ only in which tensors they load and store; thirty equal layers are one.
-"""
+"""The e-graph pass over definitions: each template is rewritten once."""
 
 from __future__ import annotations
 
@@ -9,11 +6,10 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from snell.loops.retarget import retarget_term
 from snell.rewrite.cut import typical_size
 from snell.rewrite.definition import Definition
 from snell.rewrite.rewrite import Policy, RewriteReport, rewrite_terms
-from snell.rewrite.term import Load, Reduction, Tensor, Term, walk
+from snell.rewrite.term import Reduction, Tensor, Term, walk
 from snell.symbolic import Axis
 
 __all__ = ["ProgramRewriter"]
@@ -21,26 +17,17 @@ __all__ = ["ProgramRewriter"]
 
 @dataclass(slots=True)
 class ProgramRewriter:
-    """`rewriter(program) -> program`; `reports` holds one report for each distinct definition, with its name."""
+    """`rewriter(template) -> template`; `reports` holds one report for each, with the definition it began from."""
 
     policy: Policy = Policy.DEFAULT
     reports: list[tuple[str, RewriteReport]] = field(default_factory=list)
 
-    def __call__(self, program: tuple[Definition, ...]) -> tuple[Definition, ...]:
-        known: dict[Term, Term] = {}
-        return tuple(self._rewritten(definition, known) for definition in program)
-
-    def _rewritten(self, definition: Definition, known: dict[Term, Term]) -> Definition:
-        abstract, names = _abstract(definition.value)
-        found = known.get(abstract)
-        if found is None:
-            result = rewrite_terms((abstract,), self.policy, _is_frozen)
-            found = result.roots[0]
-            if _stores_more(found, definition.axes):
-                found = abstract
-            known[abstract] = found
-            self.reports.append((definition.tensor.name, result.report))
-        return replace(definition, value=retarget_term(found, names))
+    def __call__(self, template: Definition) -> Definition:
+        """The definition over an equal, cheaper term."""
+        result = rewrite_terms((template.value,), self.policy, _is_frozen)
+        self.reports.append((str(template), result.report))
+        found = result.roots[0]
+        return template if _stores_more(found, template.axes) else replace(template, value=found)
 
 
 def _stores_more(value: Term, axes: tuple[Axis, ...]) -> bool:
@@ -61,14 +48,3 @@ def _volume(axes: Iterable[Axis]) -> float:
 
 def _is_frozen(tensor: Tensor) -> bool:
     return tensor.frozen
-
-
-def _abstract(value: Term) -> tuple[Term, dict[Tensor, Tensor]]:
-    """The term with its tensors named by first use, and the way back."""
-    order: dict[Tensor, Tensor] = {}
-    for item in walk(value):
-        if isinstance(item.op, Load) and item.op.tensor not in order:
-            order[item.op.tensor] = replace(item.op.tensor, name=f"t{len(order)}")
-    return retarget_term(value, order), {new: old for old, new in order.items()}
-
-

@@ -65,7 +65,7 @@ def report_of(compilation: Compilation, target: Target) -> Report:
         if (name := _name(compilation, kernel)) in calls
     ]
     return Report(
-        tuple(str(definition) for definition in compilation.lowered.definitions),
+        tuple(str(definition) for definition in compilation.lowered.definitions()),
         tuple(kernels),
         dict(compilation.times.seconds),
         tuple(f"{name}: {report}" for name, report in compilation.reports),

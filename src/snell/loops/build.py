@@ -14,9 +14,9 @@ from snell.loops.grouping import Group
 from snell.loops.ir import Allocate, Blocked, Buffer, BufferScope, Dense, Kernel, Level, Loop, Phase, Statement, Strided
 from snell.loops.lower import lower_stage
 from snell.loops.packing import Packing, pack_operands
-from snell.loops.retarget import retarget_stage
+from snell.loops.retarget import rebuilt_stage, retarget_stage
 from snell.loops.schedule import StageSchedule, schedule_stage
-from snell.loops.stage import Stage, rename_axes
+from snell.loops.stage import Stage
 from snell.rewrite.cut import typical_size
 from snell.rewrite.term import Index, Load, Tensor, Term, walk
 from snell.symbolic import Axis, Dim, Expr, as_expr, as_size
@@ -125,7 +125,7 @@ def _canonical(group: Group) -> tuple[Group, dict[Tensor, Tensor]]:
     for number, stage in enumerate(group.stages):
         for k, axis in enumerate((*stage.axes, *stage.reduced)):
             axes.setdefault(axis, Axis(f"x{number}_{k}", axis.extent))
-    stages = tuple(retarget_stage(rename_axes(s, {a: axes[a] for a in (*s.axes, *s.reduced)}), order) for s in group.stages)
+    stages = tuple(rebuilt_stage(stage, axes, order) for stage in group.stages)
     outer = tuple(axes[axis] for axis in group.outer)
     local = frozenset(order[t] for t in group.local)
     return Group(stages, outer, local), {new: old for old, new in order.items()}

@@ -44,10 +44,9 @@ class _Growing:
 
 
 def group_stages(stages: Sequence[Stage], kept: Iterable[Tensor], target: Target, threads: int) -> list[Group]:
-    """Groups in execution order; `kept` tensors (outputs) are stored even when all their readers share the group."""
+    """Groups in execution order (stages must have axes of their own); `kept` tensors (outputs) are stored even when all their readers share the group."""
     growing: list[_Growing] = []
-    for number, original in enumerate(stages):
-        stage = _with_own_names(original, number)
+    for stage in stages:
         joined = _join(growing, stage, target, threads)
         if not joined:
             growing.append(_Growing([stage], stage.axes, {stage.tensor}, set(stage.reads())))
@@ -62,12 +61,6 @@ def group_stages(stages: Sequence[Stage], kept: Iterable[Tensor], target: Target
         outer = group.outer if len(group.stages) > 1 else ()
         groups.append(Group(tuple(group.stages), outer, local if len(group.stages) > 1 else frozenset()))
     return groups
-
-
-def _with_own_names(stage: Stage, number: int) -> Stage:
-    """Axes renamed so that no two stages of a kernel share one by accident."""
-    axes = dict.fromkeys((*stage.axes, *stage.reduced))
-    return rename_axes(stage, {axis: Axis(f"s{number}_{k}", axis.extent) for k, axis in enumerate(axes)})
 
 
 def _join(growing: list[_Growing], stage: Stage, target: Target, threads: int) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from snell.dtypes import DType
 from snell.loops.ir import Accumulator, Combine, ReadAccumulator, read
@@ -53,10 +54,15 @@ class Stage:
 
     def loads(self) -> tuple[Term, ...]:
         """Every distinct load, in a deterministic order."""
-        return tuple(t for t in walk(*self.terms()) if isinstance(t.op, Load))
+        return _loads(self.terms())
 
     def reads(self) -> frozenset[Tensor]:
         return frozenset(t.op.tensor for t in self.loads() if isinstance(t.op, Load))
+
+
+@lru_cache(maxsize=1 << 12)
+def _loads(roots: tuple[Term, ...]) -> tuple[Term, ...]:
+    return tuple(t for t in walk(*roots) if isinstance(t.op, Load))
 
 
 def map_term(root: Term, replace: Callable[[Term], Term | None]) -> Term:

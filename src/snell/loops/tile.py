@@ -92,10 +92,11 @@ def _frames(stage: Stage, lanes: int) -> Iterator[_Frame]:
     data = [axis for axis in stage.axes if stage.extent(axis) > 1]
     store = Access(stage.tensor, stage.indices)
     for vector in [*reversed(data), *reversed(stage.reduced)]:
+        steps = (dict(unrolled_reductions(stage, vector, 1)), dict(unrolled_reductions(stage, vector, 2)))
         for unrolled in [None, *(axis for axis in reversed(data) if axis is not vector)]:
             packed = _packed_operands(stage, vector, unrolled)
             operands = tuple(_operands(stage, packed, vector, lanes))
-            yield _Frame(stage, vector, unrolled, lanes, packed, operands, store, _decodes(stage, packed))
+            yield _Frame(stage, vector, unrolled, lanes, packed, operands, store, _decodes(stage, packed), steps)
 
 
 def _decodes(stage: Stage, packed: tuple[Term, ...]) -> bool:
@@ -156,6 +157,7 @@ class _Frame:
     operands: tuple[_Operand, ...]
     store: Access
     decodes: bool
+    steps: tuple[dict[Axis, int], dict[Axis, int]]
 
     @property
     def reduces_lanes(self) -> bool:
@@ -186,7 +188,7 @@ class _Frame:
 
     def _held(self, vectors: int, count: int, chains: int, rows_outer: bool) -> int:
         """Registers for operands that are used more than once: across rows, or across unrolled reduced positions."""
-        steps = dict(unrolled_reductions(self.stage, self.vector, chains))
+        steps = self.steps[min(chains, 2) - 1]
         total = 0
         for operand in self.operands:
             width = vectors if self.vector in operand.free else 1

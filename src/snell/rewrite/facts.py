@@ -155,7 +155,7 @@ def _integers() -> list[str]:
         ),
         _building(
             "integral.scale",
-            f"(= t (Scale p a)) {NOT_NUMBER('t')} (integral a u m) (= p (floor p)) "
+            f"(= t (Scale p a)) (!= t a) {NOT_NUMBER('t')} (integral a u m) (= p (floor p)) "
             f"(= n (* m (max p (neg p)))) {limit} (<= n top)",
             "(integral t (Scale p u) n)",
         ),

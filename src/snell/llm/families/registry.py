@@ -8,6 +8,7 @@ from snell.importers.gguf import GGUFFile
 from snell.llm.families.bert import BERT_NAMES, bert_from_config, bert_from_gguf
 from snell.llm.families.decoder import Decoder
 from snell.llm.families.encoder import Encoder
+from snell.llm.families.gemma3 import gemma3_from_config, gemma3_from_gguf
 from snell.llm.families.llama import LLAMA_NAMES, llama_from_config, llama_from_gguf
 from snell.llm.hyperparameters import Hyperparameters
 
@@ -37,6 +38,7 @@ _LLAMA = DecoderFamily(llama_from_gguf, llama_from_config, LLAMA_NAMES)
 FAMILIES: Mapping[str, DecoderFamily | EncoderFamily] = {
     "llama": _LLAMA,
     "mistral": _LLAMA,
+    "gemma3": DecoderFamily(gemma3_from_gguf, gemma3_from_config, {}),
     "bert": EncoderFamily(bert_from_gguf, bert_from_config, BERT_NAMES),
 }
 
