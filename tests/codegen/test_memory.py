@@ -13,18 +13,22 @@ from snell.dtypes import DType, bool_, f16, f32, i32, i64, u1, u2, u4, u8
 from snell.graph.primitives import Add, LessThan, Mul
 from snell.loops.interpret import interpret
 from snell.loops.ir import (
+    Accumulator,
     Allocate,
     Block,
     Blocked,
     Buffer,
     BufferScope,
     Combine,
+    Init,
     Kernel,
     Loop,
     Phase,
     Statement,
     Store,
     Strided,
+    Update,
+    read,
     tee,
 )
 from snell.loops.verify import verify
@@ -395,3 +399,31 @@ def test_phases_run_in_order_over_a_shared_workspace_in_ticket_ranges() -> None:
     arrays = {"x": values, "out": np.zeros((columns, rows), np.float32), "w": np.zeros(rows * columns, np.float32)}
     Runner(program)(arrays, chunk=2)
     np.testing.assert_array_equal(arrays["out"], values.T)
+
+
+@pytest.mark.parametrize("size", [(13, 21, 40), (6, 16, 8), (1, 1, 17)])
+@pytest.mark.parametrize("symbolic", [False, True])
+def test_an_outer_block_of_a_reduced_axis_continues_from_memory(size: tuple[int, int, int], symbolic: bool) -> None:
+    rows, columns, depth = size
+    dim = Dim("d", 1, 4096)
+    i, j, k = axes = Axis("i", rows), Axis("j", columns), Axis("k", e(dim) if symbolic else depth)
+    a, b, c = (
+        Tensor("a", (rows, k.extent), f32),
+        Tensor("b", (k.extent, columns), f32),
+        Tensor("c", (rows, columns), f32),
+    )
+    total = Accumulator("acc", Combine.SUM, f32, (i, j))
+    product = term(Mul(), (load(a, (e(i), e(k))), load(b, (e(k), e(j)))), f32)
+    data = levels("i:1u j:8v", axes)
+    tile = (
+        *nest(data, Init(total, load(c, (e(i), e(j)), (e(k) - 1,)))),
+        *nest(levels("k:4 k:1u i:1u j:8v", axes), Update(total, product)),
+        *nest(data, Store(c, (e(i), e(j)), read(total))),
+    )
+    body = nest(levels("k:8 i:12 j:16 i:3", axes), *tile)
+    buffers = [Buffer(a, a.shape), Buffer(b, b.shape), Buffer(c, c.shape, writable=True)]
+    x, y = random(rows, depth), random(depth, columns)
+    arrays = {"a": x, "b": y, "c": np.full((rows, columns), np.nan, np.float32)}
+    dims, sizes = ((dim,), {dim: depth}) if symbolic else ((), {})
+    result = both(kernel(buffers, body, dims), arrays, "c", sizes)
+    np.testing.assert_allclose(result, x @ y, 1e-4, 1e-4)

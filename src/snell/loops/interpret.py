@@ -190,9 +190,11 @@ def _at_once(leaf: Statement, places: list[_Place], state: _State) -> None:
     assert isinstance(leaf, Init | Update | Store)
     axes = _used_axes(leaf)
     env: Values = dict(state.sizes)
-    for axis in axes:
+    # What an accumulator continues from may depend on where the range of a reduced axis begins.
+    loose = axes.difference(leaf.accumulator.axes) if isinstance(leaf, Init) else frozenset[Axis]()
+    for axis in sorted(axes, key=str):
         ranges = [place.range(axis) for place in places]
-        if any(size != 1 for _, size in ranges):
+        if axis not in loose and any(size != 1 for _, size in ranges):
             raise VerificationError(f"axis {axis} has {ranges[0][1]} positions left at a statement that uses it")
         env[axis] = np.array([start for start, _ in ranges], np.int64)
     count = len(places)
@@ -210,7 +212,7 @@ def _at_once(leaf: Statement, places: list[_Place], state: _State) -> None:
             assert_never(leaf)
 
 
-def _used_axes(leaf: Init | Update | Store) -> list[Axis]:
+def _used_axes(leaf: Init | Update | Store) -> frozenset[Axis]:
     found = set(leaf.value.free)
     if isinstance(leaf, Store):
         found |= {axis for index in leaf.indices for axis in index.axes()}
@@ -224,7 +226,7 @@ def _used_axes(leaf: Init | Update | Store) -> list[Axis]:
                 found |= set(accumulator.axes)
             case _:
                 pass
-    return sorted(found, key=str)
+    return frozenset(found)
 
 
 def _keys(accumulator: Accumulator, env: Values, count: int) -> list[tuple[int, ...]]:

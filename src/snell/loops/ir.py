@@ -173,7 +173,10 @@ class Allocate:
 
 @dataclass(frozen=True, slots=True)
 class Init:
-    """Set an accumulator at the current position (identity of its combine, or a value to continue from)."""
+    """Set an accumulator at the current position (identity of its combine, or a value to continue from).
+
+    Axes that are not the accumulator's count from the start of their range in `value`: `k >= 1` asks for a later block.
+    """
 
     accumulator: Accumulator
     value: Term
