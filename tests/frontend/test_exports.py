@@ -38,7 +38,7 @@ def test_every_method_is_the_function_of_the_same_meaning() -> None:
 
 def test_a_transformer_block_is_made_of_the_primitives_alone() -> None:
     def block(x: sn.Tensor, w: sn.Tensor) -> sn.Tensor:
-        attended = sn.attention(x, x, x, is_causal=True) @ w
+        attended = sn.scaled_dot_product_attention(x, x, x, is_causal=True) @ w
         return sn.layer_norm(x + sn.gelu(attended)) * sn.silu(x)
 
     traced = sn.trace(block, [sn.TensorSpec.of((2, 5, 8)), sn.TensorSpec.of((8, 8))])

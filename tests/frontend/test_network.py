@@ -56,17 +56,17 @@ def judge(q, k, v, **options):
 
 
 def test_attention_agrees_with_pytorch() -> None:
-    assert_same(sn.attention(tensor(Q), K, V), judge(Q, K, V))
-    assert_same(sn.attention(tensor(Q), K, V, scale=0.3), judge(Q, K, V, scale=0.3))
-    assert_same(sn.attention(tensor(Q), K, V, is_causal=True), judge(Q, K, V, is_causal=True))
+    assert_same(sn.scaled_dot_product_attention(tensor(Q), K, V), judge(Q, K, V))
+    assert_same(sn.scaled_dot_product_attention(tensor(Q), K, V, scale=0.3), judge(Q, K, V, scale=0.3))
+    assert_same(sn.scaled_dot_product_attention(tensor(Q), K, V, is_causal=True), judge(Q, K, V, is_causal=True))
     bias = random(1, 6, 5, 7, seed=3)
-    assert_same(sn.attention(tensor(Q), K, V, tensor(bias)), judge(Q, K, V, attn_mask=torch.from_numpy(bias)))
+    assert_same(sn.scaled_dot_product_attention(tensor(Q), K, V, tensor(bias)), judge(Q, K, V, attn_mask=torch.from_numpy(bias)))
 
 
 def test_a_fully_masked_row_gives_zeros_whatever_the_values() -> None:
     mask = np.random.default_rng(0).random((2, 1, 5, 7)) < 0.5
     mask[0, 0, 2] = False
-    result = sn.attention(tensor(Q), K, V, tensor(mask))
+    result = sn.scaled_dot_product_attention(tensor(Q), K, V, tensor(mask))
     assert_same(result, judge(Q, K, V, attn_mask=torch.from_numpy(mask)))
     assert (result.numpy()[0, :, 2] == 0).all()
 
@@ -74,7 +74,7 @@ def test_a_fully_masked_row_gives_zeros_whatever_the_values() -> None:
 def test_nan_scores_are_not_hidden() -> None:
     q = Q.copy()
     q[0, 0, 1] = np.nan
-    result = sn.attention(tensor(q), K, V, is_causal=True).numpy()
+    result = sn.scaled_dot_product_attention(tensor(q), K, V, is_causal=True).numpy()
     assert np.isnan(result[0, 0, 1]).all()
     assert not np.isnan(result[0, 0, 0]).any()
 
@@ -82,12 +82,12 @@ def test_nan_scores_are_not_hidden() -> None:
 def test_grouped_heads_share_keys() -> None:
     k, v = K[:, :2], V[:, :2]
     mask = np.random.default_rng(0).random((2, 6, 5, 7)) < 0.7
-    assert_same(sn.attention(tensor(Q), k, v), judge(Q, k, v, enable_gqa=True))
+    assert_same(sn.scaled_dot_product_attention(tensor(Q), k, v), judge(Q, k, v, enable_gqa=True))
     assert_same(
-        sn.attention(tensor(Q), k, v, tensor(mask)), judge(Q, k, v, attn_mask=torch.from_numpy(mask), enable_gqa=True)
+        sn.scaled_dot_product_attention(tensor(Q), k, v, tensor(mask)), judge(Q, k, v, attn_mask=torch.from_numpy(mask), enable_gqa=True)
     )
     with pytest.raises(ShapeError, match="multiple of the 4 key heads"):
-        sn.attention(tensor(Q), K[:, :4], V[:, :4])
+        sn.scaled_dot_product_attention(tensor(Q), K[:, :4], V[:, :4])
 
 
 def test_a_decoder_attends_from_its_place_in_the_cache() -> None:
@@ -103,11 +103,11 @@ def test_a_decoder_attends_from_its_place_in_the_cache() -> None:
         mask = torch.arange(fresh)[:, None] + cached >= torch.arange(cached + fresh)
         expected = judge(q, k, v, attn_mask=mask, enable_gqa=True).numpy()
         (result,) = run(
-            lambda q, k, v: sn.attention(q, k, v, is_causal=True, query_offset=past), specs, [q, k, v], past=cached
+            lambda q, k, v: sn.scaled_dot_product_attention(q, k, v, is_causal=True, query_offset=past), specs, [q, k, v], past=cached
         )
         np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
         starts = tensor(np.array([cached]))
-        batched = sn.attention(tensor(q), k, v, is_causal=True, query_offset=starts)
+        batched = sn.scaled_dot_product_attention(tensor(q), k, v, is_causal=True, query_offset=starts)
         np.testing.assert_allclose(batched.numpy(), expected, rtol=1e-5, atol=1e-6)
 
 
@@ -203,4 +203,4 @@ def test_attention_scale_defaults_to_the_root_of_the_width() -> None:
     scores = np.array([2 * 4 / math.sqrt(4), 0])
     k, v = np.stack([q[:, 0], np.zeros_like(q[:, 0])], 1), np.array([[[1.0], [0.0]]], np.float32)
     expected = np.exp(scores[0]) / np.exp(scores).sum()
-    np.testing.assert_allclose(sn.attention(tensor(q / 2), k, v).numpy(), [[[expected]]], rtol=1e-5)
+    np.testing.assert_allclose(sn.scaled_dot_product_attention(tensor(q / 2), k, v).numpy(), [[[expected]]], rtol=1e-5)

@@ -22,7 +22,7 @@ from snell.frontend.ops.activation import (
     softplus,
     softsign,
 )
-from snell.frontend.ops.attention import attention, causal_mask, rope, rope_table
+from snell.frontend.ops.attention import causal_mask, rope, rope_table, scaled_dot_product_attention
 from snell.frontend.ops.bitwise import bitwise_and, bitwise_not, bitwise_or, bitwise_xor, left_shift, right_shift
 from snell.frontend.ops.comparison import (
     absolute,
@@ -179,7 +179,7 @@ __all__ = [
     "astype",
     "atan",
     "atanh",
-    "attention",
+
     "avg_pool",
     "barrier",
     "batch_norm",
@@ -293,6 +293,7 @@ __all__ = [
     "rope_table",
     "round",
     "rsqrt",
+    "scaled_dot_product_attention",
     "scatter",
     "scatter_add",
     "selu",

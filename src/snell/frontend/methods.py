@@ -62,6 +62,7 @@ METHODS: dict[str, Callable[..., Any]] = {
     "logsumexp": reduction.logsumexp,
     **{name: getattr(movement, name) for name in ("reshape", "permute", "transpose", "squeeze", "unsqueeze", "expand")},
     **{name: getattr(movement, name) for name in ("flatten", "unflatten", "flip", "roll", "repeat", "tile", "movedim")},
+    "swapaxes": movement.transpose,  # the name in NumPy and the array libraries that follow it
     "pad": joining.pad,
     "split": joining.split,
     "chunk": joining.chunk,

@@ -55,6 +55,8 @@ def _is_computed(item: Term) -> bool:
 
 def choose_tile(stage: Stage, target: Target) -> Tile:
     """The cheapest tile of the stage on the target; ties go to the first candidate, so the choice is deterministic."""
+    if any(axis.extent == 0 for axis in stage.axes):
+        return Tile(None, 1, 1)  # nothing runs, and a buffer without elements has no strides for lanes
     lanes = lanes_of(stage, target)
     if not stage.partials:
         return _elementwise_tile(stage, lanes)

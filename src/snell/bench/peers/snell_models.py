@@ -2,11 +2,14 @@
 
 import tempfile
 
+import numpy as np
+
 import snell as sn
 from snell.bench.cases import Bert, Llm, LlmFigure, StartupFigure
 from snell.bench.models import model_path
 from snell.bench.peers.child import peak_memory, reading, seconds_until_reported
-from snell.bench.peers.peer import Gauge, Program, unsupported
+from snell.bench.minilm import MiniLM, minilm_weights, token_ids
+from snell.bench.peers.peer import Gauge, Program, Timed, unsupported
 from snell.config import process_environment
 
 __all__ = ["compile_minilm", "language_model", "minilm"]
@@ -31,8 +34,19 @@ for chunk in chunks:
 
 
 def minilm(case: Bert, threads: int) -> Program:
-    """The encoder's last hidden state is not public yet."""
-    raise unsupported("snell", case)
+    """One executable for every batch and length, its schedules made for the sizes of the suite."""
+    if case.dtype != "f32":
+        raise unsupported("snell", case)
+    model = MiniLM(lambda x, gain, shift, epsilon: sn.layer_norm(x, gain, shift, epsilon=epsilon), sn.gelu, sn.softmax)
+    arrays = minilm_weights()
+
+    def forward(ids: sn.Tensor) -> sn.Tensor:
+        return model.forward({name: sn.array(array) for name, array in arrays.items()}, ids)
+
+    batch, sequence = sn.Dim("batch", max=1024, typical=(1, 8)), sn.Dim("sequence", max=512, typical=(32, 128))
+    compiled = sn.compile(forward, dims={"ids": (batch, sequence)})
+    ids = token_ids(case)
+    return Timed(lambda: compiled(ids), lambda result: np.asarray(result))
 
 
 def language_model(case: Llm, threads: int) -> Program:

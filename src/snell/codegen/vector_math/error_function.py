@@ -20,8 +20,10 @@ def erf(a: Arithmetic, x: Value) -> Value:
 
 
 def _single(a: Arithmetic, magnitude: Value) -> Value:
-    # erf rounds to 1 in f32 from 3.92 on; the polynomial is fitted up to 3.93.
-    return a.polynomial(a.sub(a.at_most(magnitude, 3.93), 2.5), coefficients.ERF_HIGH)
+    # erf rounds to 1 in f32 from 3.92 on; the polynomial is fitted up to 3.93.  Its last bit there would make 1 + erf(-x)
+    # a number instead of 0, and gelu(-inf) -inf instead of NaN.
+    polynomial = a.polynomial(a.sub(a.at_most(magnitude, 3.93), 2.5), coefficients.ERF_HIGH)
+    return a.select(a.less(3.92, magnitude), 1.0, polynomial)
 
 
 def _double(a: Arithmetic, magnitude: Value) -> Value:

@@ -19,7 +19,7 @@ from snell.frontend.shapes import SizeLike
 from snell.frontend.tensor import Tensor, TensorLike
 from snell.symbolic import as_expr, as_size, show_shape
 
-__all__ = ["attention", "causal_mask", "rope", "rope_table"]
+__all__ = ["causal_mask", "rope", "rope_table", "scaled_dot_product_attention"]
 
 
 def causal_mask(queries: SizeLike, keys: SizeLike, offset: SizeLike | Tensor = 0) -> Tensor:
@@ -34,7 +34,7 @@ def causal_mask(queries: SizeLike, keys: SizeLike, offset: SizeLike | Tensor = 0
     return logical_not(less(query + starts, key))
 
 
-def attention(
+def scaled_dot_product_attention(
     query: TensorLike,
     key: TensorLike,
     value: TensorLike,
@@ -77,16 +77,16 @@ def attention(
 def _groups(q: Tensor, k: Tensor, v: Tensor) -> int:
     """Query heads a key head; 1 where there are no heads."""
     if not q.dtype.is_float:
-        raise DTypeError(f"attention expected floats, received {q.dtype}")
+        raise DTypeError(f"scaled_dot_product_attention expected floats, received {q.dtype}")
     if min(q.ndim, k.ndim, v.ndim) < 2 or q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
         shown = ", ".join(show_shape(t.shape) for t in (q, k, v))
-        raise ShapeError(f"attention expected query (…, q, d), key (…, k, d), value (…, k, e), received {shown}")
+        raise ShapeError(f"scaled_dot_product_attention expected query (…, q, d), key (…, k, d), value (…, k, e), received {shown}")
     if q.ndim < 3 or k.ndim < 3 or q.shape[-3] == k.shape[-3] or k.shape[-3] == 1:
         return 1
     heads, shared = as_expr(q.shape[-3]), as_expr(k.shape[-3])
     groups = heads // shared
     if groups * shared != heads or not groups.is_constant:
-        raise ShapeError(f"attention expected a multiple of the {shared} key heads, received {heads} query heads")
+        raise ShapeError(f"scaled_dot_product_attention expected a multiple of the {shared} key heads, received {heads} query heads")
     return groups.constant
 
 
