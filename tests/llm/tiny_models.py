@@ -179,7 +179,7 @@ def write_gguf_llama(
     writer.add_rope_dimension_count(config.head_dim)
     writer.add_rope_freq_base(10000.0)
     writer.add_layer_norm_rms_eps(config.rms_norm_eps)
-    _add_tokenizer(writer)
+    add_tokenizer(writer)
     for name, array in {**gguf_llama_tensors(model), **(extra or {})}.items():
         if quantisation is not None and array.dtype == np.uint8:
             writer.add_tensor(name, array, raw_dtype=quantisation)
@@ -194,7 +194,8 @@ def write_gguf_llama(
     return path
 
 
-def _add_tokenizer(writer: gguf.GGUFWriter) -> None:
+def add_tokenizer(writer: gguf.GGUFWriter) -> None:
+    """A byte-level vocabulary with four control tokens and one merge."""
     alphabet = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("gpt-2")
