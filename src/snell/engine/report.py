@@ -7,6 +7,7 @@ from functools import cached_property
 
 from snell.codegen.llvm import assembly
 from snell.compiler.compile import Compilation
+from snell.loops.text import print_kernel
 
 from snell.targets import Target
 
@@ -60,7 +61,7 @@ def report_of(compilation: Compilation, target: Target) -> Report:
         calls[name] = calls.get(name, 0) + 1
         computes.setdefault(name, tuple(sorted(tensor.name for tensor in built.writes)))
     kernels = [
-        KernelReport(name, computes[name], calls[name], str(kernel), compiled.emitted.llvm_ir, target)
+        KernelReport(name, computes[name], calls[name], print_kernel(kernel), compiled.emitted.llvm_ir, target)
         for kernel, compiled in compilation.kernels.compiled.items()
         if (name := _name(compilation, kernel)) in calls
     ]

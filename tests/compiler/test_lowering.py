@@ -1,0 +1,114 @@
+"""The passes from a graph to kernels: what is stored, what shares a kernel, what is packed, what is updated in place."""
+
+from __future__ import annotations
+
+import pytest
+
+import snell as sn
+from snell.loops.ir import Allocate, Blocked, BufferScope, statements
+from tests.compiler.programs import attention, lowered, spec
+
+
+def test_a_matrix_product_with_its_epilogue_is_one_kernel():
+    result = lowered(lambda x, w, b: sn.gelu(x @ w + b), spec(64, 96), spec(96, 128), spec(128))
+    assert len(result.kernels) == 1
+
+
+def test_softmax_over_rows_is_one_kernel_with_local_values():
+    result = lowered(lambda x: sn.softmax(x, axis=-1), spec(64, 512))
+    assert len(result.kernels) == 1
+    assert {b.scope for b in result.kernels[0].kernel.locals()} == {BufferScope.LOCAL}
+
+
+def test_layer_norm_is_one_kernel():
+    result = lowered(lambda x, g, b: sn.layer_norm(x, g, b), spec(64, 768), spec(768), spec(768))
+    assert len(result.kernels) == 1
+
+
+@pytest.mark.parametrize("sequence", [128, sn.Dim("s", min=1, max=4096, typical=(128,))])
+def test_attention_is_one_kernel_and_stores_no_scores(sequence: int | sn.Dim):
+    result = lowered(attention, *[spec(12, sequence, 64)] * 3)
+    assert len(result.kernels) == 1
+    stored = {tensor.name for tensor in result.kernels[0].tensors}
+    assert stored == {"x0", "x1", "x2", "out0"}
+
+
+def test_grouped_heads_share_the_kernel_too():
+    def grouped(q: sn.Tensor, k: sn.Tensor, v: sn.Tensor) -> sn.Tensor:
+        return sn.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+    result = lowered(grouped, spec(9, 64, 64), spec(3, 64, 64), spec(3, 64, 64))
+    assert len(result.kernels) == 1
+
+
+def test_a_value_with_two_far_readers_is_stored_once():
+    def residual(x: sn.Tensor, w: sn.Tensor) -> sn.Tensor:
+        r = x + x @ w
+        return r + sn.softmax(r, axis=-1)
+
+    names = [t.name for kernel in lowered(residual, spec(64, 64), spec(64, 64)).kernels for t in kernel.writes]
+    assert len(names) == len(set(names))
+
+
+def test_equal_layers_share_kernels():
+    def layers(x: sn.Tensor, *weights: sn.Tensor) -> sn.Tensor:
+        for w in weights:
+            x = sn.relu(x @ w)
+        return x
+
+    result = lowered(layers, spec(64, 512), *[spec(512, 512)] * 6)
+    assert len(result.kernels) == 6
+    assert len({kernel.kernel for kernel in result.kernels}) == 1
+
+
+def test_a_frozen_operand_is_packed_by_a_kernel_of_its_own():
+    result = lowered(lambda x, w: x @ w, spec(256, 256), spec(256, 256, frozen=True))
+    (kernel,) = result.kernels
+    (prepare,) = kernel.prepares
+    assert prepare.tensors[0].name == "x1"
+    assert any(isinstance(buffer.layout, Blocked) for buffer in kernel.kernel.buffers)
+    assert not any(buffer.scope is BufferScope.WORKSPACE for buffer in kernel.kernel.buffers)
+
+
+def test_an_ordinary_operand_is_packed_in_a_phase_before_the_product():
+    (kernel,) = lowered(lambda x, w: x @ w, spec(256, 256), spec(256, 256)).kernels
+    assert len(kernel.kernel.phases) == 2
+    assert any(buffer.scope is BufferScope.WORKSPACE for buffer in kernel.kernel.buffers)
+
+
+def test_a_lookup_reads_the_chosen_rows_only():
+    result = lowered(lambda t, i: sn.take(t, i, axis=0, mode="zero"), spec(50_000, 64), spec(8, dtype="i32"))
+    volumes = [axis.extent for i in result.program for axis in i.template.axes]
+    assert 50_000 not in volumes
+    assert "Sum" not in " ".join(str(d) for d in result.definitions())
+
+
+def test_updating_a_donated_cache_writes_the_new_rows_only():
+    past = sn.Dim("past", min=0, max=500)
+
+    def step(cache: sn.Tensor, rows: sn.Tensor) -> sn.Tensor:
+        return sn.update_rows(cache, rows, past, axis=1)
+
+    result = lowered(step, spec(4, 512, 64, donated=True), spec(4, 3, 64))
+    assert [(new.name, old.name) for new, old in result.aliases.items()] == [("out0", "x0")]
+    (instance,) = result.program
+    assert sorted(str(axis.extent) for axis in instance.template.axes) == ["3", "4", "64"]
+
+
+def test_a_donated_input_that_someone_else_reads_is_left_alone():
+    def step(cache: sn.Tensor, rows: sn.Tensor) -> tuple[sn.Tensor, sn.Tensor]:
+        return sn.update_rows(cache, rows, 0, axis=0), sn.sum(cache)
+
+    assert not lowered(step, spec(16, 8, donated=True), spec(2, 8)).aliases
+
+
+def test_local_buffers_are_allocated_inside_the_row_loop():
+    (kernel,) = lowered(attention, *[spec(4, 96, 32)] * 3).kernels
+    allocated = [b.name for s in statements(kernel.kernel.phases[0].body) if isinstance(s, Allocate) for b in s.buffers]
+    assert len(allocated) == len(set(allocated)) >= 3
+
+
+def test_every_pass_is_timed():
+    assert list(lowered(lambda x: x + 1, spec(4)).times.seconds) == [
+        "cut", "index", "rewrite", "in place", "stages", "group", "build",
+    ]  # fmt: skip

@@ -1,0 +1,167 @@
+"""sn.compile and sn.Graph: structures of arguments, symbolic sizes, donation, checks, caching."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import snell as sn
+from snell.config import Config
+from snell.engine.eager import EagerEvaluator
+from snell.engine.engine import Engine
+from snell.engine.function import CompiledFunction
+from snell.engine.graph import Graph
+from snell.errors import ConfigError, DonatedError, DTypeError, GraphError, OutOfRangeError, ShapeError, UnsupportedError
+
+RNG = np.random.default_rng(7)
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Engine:
+    return Engine(Config(threads=2, cache_dir=tmp_path / "cache", data_dir=tmp_path / "data"))
+
+
+def floats(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def test_a_function_of_arrays_gives_arrays(engine: Engine):
+    x, w = floats(5, 7), floats(7, 3)
+    y = CompiledFunction(lambda x, w: x @ w, engine)(x, w)
+    np.testing.assert_allclose(np.asarray(y), x @ w, rtol=1e-5, atol=1e-5)
+
+
+def test_trees_go_in_and_come_out(engine: Engine):
+    f = CompiledFunction(lambda p, x: {"y": p["w"] * x, "rest": (x, [p["b"]])}, engine)
+    out = f({"w": floats(3), "b": floats(2)}, floats(3))
+    assert sorted(out) == ["rest", "y"]
+    assert out["rest"][1][0].shape == (2,)
+
+
+def test_python_numbers_are_run_time_values(engine: Engine):
+    f = CompiledFunction(lambda x, k: x * k, engine)
+    x = floats(4)
+    np.testing.assert_allclose(np.asarray(f(x, 2)), 2 * x)
+    np.testing.assert_allclose(np.asarray(f(x, 3)), 3 * x)
+    assert len(f._variants) == 1
+
+
+def test_static_arguments_are_part_of_the_program(engine: Engine):
+    f = CompiledFunction(lambda x, axis: sn.sum(x, axis=axis), engine, static=("axis",))
+    x = floats(3, 4)
+    assert f(x, 0).shape == (4,)
+    assert f(x, 1).shape == (3,)
+
+
+def test_named_sizes_serve_every_size_with_one_program(engine: Engine):
+    f = CompiledFunction(lambda x: sn.softmax(x, axis=-1), engine, dims={"x": ("n", "m")})
+    for n, m in ((1, 1), (3, 17), (0, 5), (64, 100)):
+        x = floats(n, m)
+        e = np.exp(x)
+        np.testing.assert_allclose(np.asarray(f(x)), e / e.sum(-1, keepdims=True), rtol=2e-6, atol=1e-7)
+    assert len(f._variants) == 1
+
+
+def test_captured_arrays_are_weights(engine: Engine):
+    w = floats(64, 32)
+    x = floats(48, 64)
+    np.testing.assert_allclose(np.asarray(CompiledFunction(lambda x: x @ w, engine)(x)), x @ w, rtol=1e-4, atol=1e-4)
+
+
+def test_donating_updates_the_array_in_place(engine: Engine):
+    f = CompiledFunction(lambda cache, rows: sn.update_rows(cache, rows, 2, axis=0), engine, donate=("cache",))
+    cache = np.zeros((8, 3), np.float32)
+    rows = floats(2, 3)
+    out = f(cache, rows)
+    assert np.asarray(out).base is cache or np.shares_memory(np.asarray(out), cache)
+    np.testing.assert_array_equal(cache[2:4], rows)
+
+
+def test_reading_a_donated_array_is_an_error(engine: Engine):
+    f = CompiledFunction(lambda a: a + 1, engine, donate=(0,))
+    first = CompiledFunction(lambda a: a * 2, engine)(floats(3))
+    f(first)
+    with pytest.raises(DonatedError, match="donated"):
+        first.numpy()
+
+
+def test_an_index_out_of_range_is_named(engine: Engine):
+    f = CompiledFunction(lambda t, i: sn.take(t, i, axis=0), engine)
+    table = floats(10, 4)
+    np.testing.assert_array_equal(np.asarray(f(table, np.array([9, 0, 3]))), table[[9, 0, 3]])
+    with pytest.raises(OutOfRangeError, match="10"):
+        f(table, np.array([1, 10, 2]))
+    np.testing.assert_array_equal(np.asarray(f(table, np.array([1, 1, 1]))), table[[1, 1, 1]])
+
+
+def test_wrong_calls_are_told_what_is_wrong(engine: Engine):
+    with pytest.raises(ConfigError, match="no argument"):
+        CompiledFunction(lambda x: x, engine, static=("y",))
+    with pytest.raises(UnsupportedError, match="strict"):
+        CompiledFunction(lambda x: x, engine, precision="quick")
+    with pytest.raises(ShapeError):
+        CompiledFunction(lambda a, b: a + b, engine)(floats(3), floats(4))
+    with pytest.raises(DTypeError):
+        CompiledFunction(lambda a: a, engine)(np.array(["text"]))
+    with pytest.raises(ConfigError, match="called"):
+        CompiledFunction(lambda a: a, engine).explain()
+
+
+def test_explain_shows_kernels_and_code(engine: Engine):
+    f = CompiledFunction(lambda x, w: sn.relu(x @ w), engine)
+    f(floats(32, 32), floats(32, 32))
+    report = f.explain()
+    assert "kernel" in str(report)
+    assert "define void" in report.kernels[0].llvm_ir
+    assert report.kernels[0].assembly
+
+
+def test_a_second_engine_compiles_nothing(engine: Engine, monkeypatch: pytest.MonkeyPatch):
+    x = floats(6, 6)
+    first = CompiledFunction(lambda x: x @ x, engine)(x)
+    fresh = Engine(engine.config)
+    monkeypatch.setattr(Engine, "compile", lambda *_: pytest.fail("compiled again"))
+    second = CompiledFunction(lambda x: x @ x, fresh)(x)
+    np.testing.assert_array_equal(np.asarray(first), np.asarray(second))
+
+
+def test_a_damaged_cache_entry_is_rebuilt(engine: Engine):
+    x = floats(6, 6)
+    first = CompiledFunction(lambda x: x + x, engine)(x)
+    for file in engine.config.cache_dir.rglob("*"):
+        if file.is_file():
+            file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    second = CompiledFunction(lambda x: x + x, Engine(engine.config))(x)
+    np.testing.assert_array_equal(np.asarray(first), np.asarray(second))
+
+
+def test_an_explicit_graph_runs_what_was_retrieved(engine: Engine):
+    g = Graph(engine, EagerEvaluator())
+    a = g.tensor((3, 1)).set([[1.0], [2.0], [3.0]])
+    b = g.tensor((1, 4)).set([[1.0, 2.0, 3.0, 4.0]])
+    c = a.matmul(b).retrieve()
+    g.compile()
+    g.execute()
+    np.testing.assert_array_equal(c.numpy(), np.outer([1, 2, 3], [1, 2, 3, 4]))
+    a.set([[0.0], [0.0], [1.0]])
+    g.execute()
+    assert c.numpy().sum() == 10
+
+
+def test_an_explicit_graph_says_what_is_missing(engine: Engine):
+    g = Graph(engine, EagerEvaluator())
+    a = g.tensor((2,))
+    with pytest.raises(GraphError, match="retrieve"):
+        g.compile()
+    (a + 1).retrieve()
+    g.compile()
+    with pytest.raises(GraphError, match="no values"):
+        g.execute()
+    with pytest.raises(ShapeError, match="expected shape"):
+        a.set([1.0, 2.0, 3.0])
+
+
+def test_tensors_made_from_nothing_have_values():
+    np.testing.assert_allclose((sn.arange(5) * 2).numpy(), [0, 2, 4, 6, 8])
