@@ -15,7 +15,7 @@ from snell.llm import EmbeddingModel, LanguageModel, load
 from snell.llm.compiler_protocol import Compiler
 from snell.llm.engine_compiler import EngineCompiler
 from snell.llm.interpreted import InterpretingCompiler
-from snell.rewrite.rewrite import Policy
+from snell.rewrite.policy import Policy
 
 IDS = [256, 5, 77, 200, 13, 13, 91, 250, 0, 42, 7]
 KINDS = {"Q4_1": gguf.GGMLQuantizationType.Q4_1, "Q8_0": gguf.GGMLQuantizationType.Q8_0, "F32": None}

@@ -12,9 +12,24 @@ from tests.rewrite.judge import assert_equal
 from snell.dtypes import DType, bool_, f32, i8, i32, u4
 from snell.graph.primitives import Recip, Sqrt
 from snell.rewrite.evaluate import evaluate
-from snell.rewrite.rewrite import Policy, equal_terms
+from snell.rewrite.policy import Policy
+from snell.rewrite.rewrite import equal_terms
 from snell.rewrite.rules.notation import (
-    I, J, K, add, apply, exp2, less, max_, maximum, mul, negate, number, select, sum_, tensor,
+    I,
+    J,
+    K,
+    add,
+    apply,
+    exp2,
+    less,
+    max_,
+    maximum,
+    mul,
+    negate,
+    number,
+    select,
+    sum_,
+    tensor,
 )  # fmt: skip
 from snell.rewrite.term import Not, Term, cast, term
 from snell.symbolic import Axis

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pytest
 from tests.rewrite.judge import assert_equal
 
 from snell.rewrite.cost import Costs
 from snell.rewrite.extract import candidates
-from snell.rewrite.rewrite import Policy, Workshop
+from snell.rewrite.policy import Policy
+from snell.rewrite.rewrite import Workshop
 from snell.rewrite.rules import RULES, Rule, Tag
 from snell.rewrite.saturate import Budget, StopReason
 from snell.rewrite.term import Term
@@ -19,8 +20,8 @@ SIZES = {Dim("seq", min=0, max=64): 7}
 
 
 @pytest.fixture(scope="module")
-def workshop() -> Iterator[Workshop]:
-    yield Workshop(RULES)
+def workshop() -> Workshop:
+    return Workshop(RULES)
 
 
 def matches(workshop: Workshop, rule: Rule, roots: Sequence[Term]) -> tuple[int, bool]:

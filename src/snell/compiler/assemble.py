@@ -19,18 +19,11 @@ from snell.loops.build import BuiltKernel
 from snell.loops.ir import Blocked, Buffer, BufferScope
 from snell.rewrite.term import Tensor
 from snell.runtime.arena import Allocation, plan
+from snell.runtime.binding import Assembled
 from snell.runtime.program import BufferSlot, Call, Check, CodeObject, Program, Role
 from snell.symbolic import Dim, Expr, as_expr, as_size, product
 
-__all__ = ["Assembled", "assemble"]
-
-
-@dataclass(frozen=True, slots=True)
-class Assembled:
-    """The program of every call, and the one that packs weights (None when there is nothing to pack)."""
-
-    program: Program
-    prepare: Program | None
+__all__ = ["assemble"]
 
 
 def assemble(lowered: Lowered, checks: Sequence[CheckOutput], compiler: KernelCompiler) -> Assembled:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from snell.rewrite.cut import typical_size
 from snell.rewrite.definition import Definition
-from snell.rewrite.rewrite import Policy, RewriteReport, rewrite_terms
+from snell.rewrite.policy import Policy
+from snell.rewrite.rewrite import RewriteReport, rewrite_terms
 from snell.rewrite.term import Reduction, Tensor, Term, walk
 from snell.symbolic import Axis
 

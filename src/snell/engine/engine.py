@@ -10,40 +10,43 @@ import hashlib
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from snell.codegen.host import host_target
-from snell.compiler.assemble import Assembled
-from snell.compiler.compile import Compilation, Options, bind, compile_graph
 from snell.config import Config, available_threads
 from snell.engine.version import code_version
 from snell.errors import FileFormatError
 from snell.graph.fingerprint import fingerprint
-from snell.graph.graph_inputs import input_operations
 from snell.graph.node import Graph
-from snell.rewrite.rewrite import Policy
+from snell.rewrite.policy import Policy
+from snell.runtime.binding import Assembled, bind
 from snell.runtime.cache import Cache
 from snell.runtime.executable import Executable
 from snell.runtime.pool import Pool, process_pool
-from snell.runtime.program import Program, Role, from_bytes, to_bytes
+from snell.runtime.program import Program, from_bytes, to_bytes
 from snell.targets import Target
+
+if TYPE_CHECKING:
+    from snell.compiler.compile import Compilation
+    from snell.engine.report import Report
 
 __all__ = ["Engine", "Prepared"]
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A program ready to bind, and the names of its inputs and outputs in the order of the executable's arguments."""
+    """A program ready to bind, and the names of its outputs in the order of the executable's results."""
 
     assembled: Assembled
-    inputs: tuple[str, ...]
     outputs: tuple[str, ...]
 
     @property
+    def inputs(self) -> tuple[str, ...]:
+        return self.assembled.inputs
+
+    @property
     def frozen(self) -> tuple[str, ...]:
-        """Names of the frozen arrays that binding asks for."""
-        programs = [p for p in (self.assembled.program, self.assembled.prepare) if p is not None]
-        made = set() if self.assembled.prepare is None else _names(self.assembled.prepare, Role.OUTPUT)
-        return tuple(sorted({name for program in programs for name in _names(program, Role.FROZEN)} - made))
+        return self.assembled.frozen
 
     def bind(self, frozen: Mapping[str, Any], pool: Pool) -> Executable:
         """The executable with these weights."""
@@ -90,7 +93,7 @@ class Engine:
             found = self.restore(key)
             if found is None:
                 compilation = self.compile(graph, policy)
-                found = _prepared(compilation)
+                found = Prepared(compilation.assembled, compilation.outputs)
                 self.cache.put(key, _pack(found))
             self.programs[key] = found
             return found
@@ -111,29 +114,20 @@ class Engine:
 
     def compile(self, graph: Graph, policy: Policy = Policy.DEFAULT) -> Compilation:
         """Run every pass (object code still comes from the cache where it is known)."""
+        # The compiler is loaded where a program is not found in the cache: most processes never need it.
+        compiler = import_module("snell.compiler.compile")
         with self.lock:
-            return compile_graph(graph, Options(self.target, self.threads, policy, self.cache.get_or_make))
+            options = compiler.Options(self.target, self.threads, policy, self.cache.get_or_make)
+            return compiler.compile_graph(graph, options)
 
-
-def _names(program: Program, role: Role) -> set[str]:
-    return {program.buffers[slot].name for slot in program.slots(role)}
-
-
-def _prepared(compilation: Compilation) -> Prepared:
-    program = compilation.assembled.program
-    inputs = tuple(program.buffers[slot].name for slot in program.slots(Role.INPUT))
-    return Prepared(compilation.assembled, inputs, compilation.outputs)
-
-
-def frozen_names(graph: Graph) -> tuple[str, ...]:
-    """Names of the inputs that are bound once."""
-    return tuple(name for name, operation in input_operations(graph).items() if operation.frozen)
+    def explain(self, graph: Graph, policy: Policy = Policy.DEFAULT) -> Report:
+        """What a graph is compiled to."""
+        return import_module("snell.engine.report").report_of(self.compile(graph, policy), self.target)
 
 
 def _pack(prepared: Prepared) -> bytes:
     """Program and preparation as bytes: lengths, then each."""
-    names = "\n".join(["\t".join(prepared.inputs), "\t".join(prepared.outputs)]).encode()
-    parts = [names, to_bytes(prepared.assembled.program)]
+    parts = ["\t".join(prepared.outputs).encode(), to_bytes(prepared.assembled.program)]
     if prepared.assembled.prepare is not None:
         parts.append(to_bytes(prepared.assembled.prepare))
     return b"".join(len(part).to_bytes(8, "little") + part for part in parts)
@@ -146,8 +140,6 @@ def _unpack(data: bytes) -> Prepared:
         length = int.from_bytes(data[position : position + 8], "little")
         parts.append(data[position + 8 : position + 8 + length])
         position += 8 + length
-    inputs, outputs = (tuple(line.split("\t")) if line else () for line in parts[0].decode().split("\n"))
+    outputs = tuple(parts[0].decode().split("\t"))
     programs: list[Program] = [from_bytes(part) for part in parts[1:]]
-    return Prepared(Assembled(programs[0], programs[1] if len(programs) > 1 else None), inputs, outputs)
-
-
+    return Prepared(Assembled(programs[0], programs[1] if len(programs) > 1 else None), outputs)

@@ -6,7 +6,7 @@ import inspect
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,13 +14,15 @@ from snell import trees
 from snell.dtypes import from_numpy
 from snell.engine.array import Array
 from snell.engine.engine import Engine, Prepared
-from snell.engine.report import Report, report_of
 from snell.errors import ConfigError, ShapeError, UnsupportedError
 from snell.frontend import TensorSpec, Traced, trace
 from snell.graph.node import Graph
-from snell.rewrite.rewrite import Policy
+from snell.rewrite.policy import Policy
 from snell.runtime.executable import Executable
 from snell.symbolic import Dim, as_size
+
+if TYPE_CHECKING:
+    from snell.engine.report import Report
 
 __all__ = ["CompiledFunction", "DimSpec"]
 
@@ -83,7 +85,7 @@ class CompiledFunction:
         if not self._variants:
             raise ConfigError(f"{self.__name__} has not been called yet; call it once with its arguments, then explain it")
         variant = list(self._variants.values())[-1]
-        return report_of(self._engine.compile(variant.graph, self._policy), self._engine.target)
+        return self._engine.explain(variant.graph, self._policy)
 
     def _named(self, wanted: Sequence[int | str]) -> frozenset[str]:
         return frozenset(self._name(item) for item in wanted)

@@ -12,7 +12,7 @@ from snell.engine.defaults import default_engine
 from snell.engine.engine import Engine, Prepared
 from snell.errors import ConfigError
 from snell.llm.compiler_protocol import Array, CompiledProgram, Compiler, ProgramRecipe
-from snell.rewrite.rewrite import Policy
+from snell.rewrite.policy import Policy
 from snell.runtime.executable import Executable
 
 __all__ = ["EngineCompiler", "engine_compiler"]

@@ -99,17 +99,16 @@ def _folder_parts(folder: Path) -> tuple[Parts, int]:
     """The parts of a Hugging Face folder's model, and the context that it was trained for."""
     config = read_json(folder / "config.json")
     family = family_named(config.text("model_type"), config.where)
-    tokenizer = Tokenizer.from_file(folder)
-    weights = open_hugging_face_weights(folder, family.weight_names)
     if isinstance(family, DecoderFamily):
         decoder = family.from_config(config)
+        tokenizer, weights = Tokenizer.from_file(folder), open_hugging_face_weights(folder, family.weight_names)
         template = _template(_folder_template(folder), tokenizer)
         parts = LanguageModelParts(decoder, weights, tokenizer, template, _folder_defaults(folder))
         return parts, decoder.sizes.context
     encoder = family.from_config(config)
-    return EmbeddingModelParts(encoder, weights, tokenizer, _folder_pooling(folder)), _folder_context(
-        folder, encoder.sizes.context
-    )
+    tokenizer, weights = Tokenizer.from_file(folder), open_hugging_face_weights(folder, family.weight_names)
+    context = _folder_context(folder, encoder.sizes.context)
+    return EmbeddingModelParts(encoder, weights, tokenizer, _folder_pooling(folder)), context
 
 
 def _folder_context(folder: Path, positions: int) -> int:

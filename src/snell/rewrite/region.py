@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from snell.rewrite import term as t
-from snell.rewrite.rewrite import Policy, Rewritten, rewrite_terms
+from snell.rewrite.policy import Policy
+from snell.rewrite.rewrite import Rewritten, rewrite_terms
 from snell.rewrite.saturate import Budget
 from snell.rewrite.term import Tensor, Term, term, walk
 from snell.symbolic import Axis, Expr, Opaque, as_expr

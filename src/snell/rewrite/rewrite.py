@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from enum import Enum
 
 from snell.errors import CompileError
 from snell.rewrite.classes import Classes, read_classes
@@ -22,28 +21,12 @@ from snell.rewrite.egraph import EGraph
 from snell.rewrite.extract import candidates, extract
 from snell.rewrite.facts import FACTS
 from snell.rewrite.language import DECLARATIONS, Encoding, encode
-from snell.rewrite.rules import RULES, Rule, Tag
+from snell.rewrite.policy import Policy
+from snell.rewrite.rules import RULES, Rule
 from snell.rewrite.saturate import Budget, Saturation, StopReason, saturate
 from snell.rewrite.term import Index, Load, Number, Reduction, Tensor, Term, children
 
-__all__ = ["Policy", "RewriteReport", "Rewritten", "Workshop", "equal_terms", "rewrite_terms"]
-
-
-class Policy(Enum):
-    """Which rules run; each policy includes the ones before it."""
-
-    STRICT = "strict"
-    DEFAULT = "default"
-    FAST = "fast"
-
-    def allows(self, tag: Tag) -> bool:
-        match self:
-            case Policy.STRICT:
-                return tag is Tag.EXACT
-            case Policy.DEFAULT:
-                return tag is not Tag.FAST
-            case Policy.FAST:
-                return True
+__all__ = ["RewriteReport", "Rewritten", "Workshop", "equal_terms", "rewrite_terms"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,11 +34,13 @@ class EncoderFamily:
 
 
 _LLAMA = DecoderFamily(llama_from_gguf, llama_from_config, LLAMA_NAMES)
+_GEMMA3 = DecoderFamily(gemma3_from_gguf, gemma3_from_config, {})
 
 FAMILIES: Mapping[str, DecoderFamily | EncoderFamily] = {
     "llama": _LLAMA,
     "mistral": _LLAMA,
-    "gemma3": DecoderFamily(gemma3_from_gguf, gemma3_from_config, {}),
+    "gemma3": _GEMMA3,
+    "gemma3_text": _GEMMA3,
     "bert": EncoderFamily(bert_from_gguf, bert_from_config, BERT_NAMES),
 }
 

@@ -4,24 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum
 
+from snell.rewrite.policy import Tag
 from snell.rewrite.term import Term
 
 __all__ = ["Example", "Rule", "Tag", "rewrite", "rule"]
-
-
-class Tag(Enum):
-    """When a rule is sound.
-
-    EXACT: equal, infinities and NaN included where they can matter, and no larger first-order error bound.
-    REFINES: equal wherever the original is finite; a NaN may become finite, or a bound may grow by a small factor.
-    FAST: equal in exact arithmetic only; runs when the policy says so.
-    """
-
-    EXACT = "exact"
-    REFINES = "refines"
-    FAST = "fast"
 
 
 Example = Callable[[], tuple[Term, Term]]
