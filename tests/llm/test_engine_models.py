@@ -39,7 +39,7 @@ def language_model(path: Path, compiler: Compiler, kv_dtype: str = "f32") -> Lan
         "Q4_1",
         "Q8_0",
         # rewrite/cut.py, _core_cost: the view of an inlined reduction (the embedding's gather) has another rank.
-        pytest.param("F32", marks=pytest.mark.xfail(raises=ValueError, reason="the cut fails on an inlined gather")),
+        "F32",
     ],
 )
 def test_decoding_with_a_cache_equals_interpreted_passes(tmp_path: Path, engine: EngineCompiler, name: str) -> None:

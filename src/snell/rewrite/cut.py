@@ -206,8 +206,8 @@ def _product_operands(state: _State, operand: Operand) -> list[Operand]:
 def _core_cost(state: _State, operand: Operand, bound: frozenset[Axis]) -> float:
     """Work per point that factoring cannot move out of a sum over `bound`."""
     node = operand.node
-    if not state.is_inline(node) or node in state.frozen:
-        return 0.0
+    if not state.is_inline(node) or node in state.frozen or isinstance(node.op, Reduce):
+        return 0.0  # (an inlined reduction is an indexed load)
     if not any(axis in bound for e in (*operand.view.indices, *operand.view.guards) for axis in e.axes()):
         return 0.0
     inner = [Operand(o.node, o.view.then(operand.view)) for o in node.operands]

@@ -19,7 +19,7 @@ from snell.codegen.llvm import load
 from snell.errors import DTypeError, GraphError, OutOfRangeError, ShapeError
 from snell.runtime.arena import ALIGNMENT
 from snell.runtime.buffers import Array, address, aligned_empty, is_usable
-from snell.runtime.main import ENTER, TABLE, scratch_stride, with_main
+from snell.runtime.main import ENTER, TABLE, scratch_sizes, with_main
 from snell.runtime.pool import Pool, process_pool
 from snell.runtime.program import BufferSlot, Program, Role
 from snell.runtime.sizes import SizeSolver
@@ -99,6 +99,7 @@ class Executable:
         self.pool = process_pool() if pool is None else pool
         self.copied_inputs = 0
         self._solver = SizeSolver(self.program)
+        self._scratch = scratch_sizes(self.program)
         self._inputs = [self.program.buffers[slot] for slot in self.program.slots(Role.INPUT)]
         self._outputs = [self.program.buffers[slot] for slot in self.program.slots(Role.OUTPUT)]
         places = {slot: place for place, slot in enumerate(self.program.arguments)}
@@ -242,8 +243,9 @@ class Executable:
         )
         arena = int(self.program.arena_bytes.evaluate(values))
         arena += -arena % ALIGNMENT
+        scratch = max((int(size.evaluate(values)) for size in self._scratch), default=0)
         array = (ctypes.c_int64 * max(1, len(solved)))(*solved)
-        return _Layout(array, ctypes.addressof(array), values, outputs, arena, scratch_stride(self.program, values))
+        return _Layout(array, ctypes.addressof(array), values, outputs, arena, scratch)
 
     def _fill(
         self, frame: _Frame, layout: _Layout, arrays: list[Array], out: Sequence[Array] | None

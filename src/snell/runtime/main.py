@@ -21,7 +21,7 @@ from snell.runtime.program import Call, Check, CodeObject, Program, Role
 from snell.symbolic import Dim, Expr, FloorDiv, Remainder, as_expr
 from snell.targets import Target
 
-__all__ = ["ENTER", "MAIN", "TABLE", "main_ir", "scratch_stride", "with_main"]
+__all__ = ["ENTER", "MAIN", "TABLE", "main_ir", "scratch_sizes", "scratch_stride", "with_main"]
 
 MAIN, ENTER, TABLE = "main", "enter", "table"
 
@@ -31,9 +31,14 @@ def with_main(program: Program, target: Target) -> Program:
     return replace(program, main=CodeObject((MAIN, ENTER, TABLE), compile_object(main_ir(program), target)))
 
 
+def scratch_sizes(program: Program) -> tuple[Expr, ...]:
+    """Bytes of scratch a thread that calls ask for, each distinct expression once; a call gets the largest."""
+    return tuple(dict.fromkeys(padded(call.scratch) for call in program.calls))
+
+
 def scratch_stride(program: Program, sizes: Mapping[Dim, int]) -> int:
     """Bytes of scratch for each thread at these sizes: what `main` computes for itself."""
-    return max((int(padded(call.scratch).evaluate(sizes)) for call in program.calls), default=0)
+    return max((int(size.evaluate(sizes)) for size in scratch_sizes(program)), default=0)
 
 
 def main_ir(program: Program) -> str:
