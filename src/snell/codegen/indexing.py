@@ -222,16 +222,24 @@ class Indexing:
     def _divide_generally(self, numerator: Linear, divisor: Linear) -> Linear:
         low, high = _quotient_bounds(numerator, divisor)
         if numerator.is_scalar and divisor.is_scalar:
-            n, d = self.scalar(numerator), self.scalar(divisor)
-            if numerator.low >= 0 and divisor.low > 0:
+            n, d = self.scalar(numerator), self._divisor(divisor)
+            if numerator.low >= 0 and divisor.low >= 0:
                 name = self.code.scopes.emit_limited(f"udiv i64 {n}, {d}", 0, n, d, memory=True)
             else:
                 name = self._floor_scalar(n, d)
             return self._named(name, Fact(1, low, high))
-        n, d = self.vector(numerator), self.vector(divisor)
-        if numerator.low < 0 or divisor.low <= 0:
-            raise CompileError("a division of lane positions by a run-time size needs both to be non-negative")
-        return Linear(0, {}, low, high, 0, self.code.binary("udiv", n, d))
+        if divisor.low < 0:
+            raise CompileError("a division of lane positions by a run-time size needs the size to be non-negative")
+        n = self.vector(numerator)
+        given = Value(str(self._divisor(divisor)), i64) if divisor.is_scalar else self.vector(divisor)
+        d = self.code.splat(given, n.lanes)
+        quotient = self.code.binary("udiv", n, d) if numerator.low >= 0 else self._floor_vector(n, d)
+        return Linear(0, {}, low, high, 0, quotient)
+
+    def _divisor(self, divisor: Linear) -> Scalar:
+        """A size that is 0 divides nothing that is used, but positions are computed before a range is found empty."""
+        value = self.scalar(divisor)
+        return self.code.clamp("smax", value, 1) if divisor.low == 0 else value
 
     def _floor_scalar(self, n: Scalar, d: Scalar) -> str:
         code = self.code
@@ -280,10 +288,14 @@ class Indexing:
         code, lanes = self.code, value.lanes
         if d & (d - 1) == 0:
             return code.binary("ashr", value, code.constant(d.bit_length() - 1, i64, lanes))
-        divisor = code.constant(d, i64, lanes)
+        return self._floor_vector(value, code.constant(d, i64, lanes))
+
+    def _floor_vector(self, value: Value, divisor: Value) -> Value:
+        """Lanes divided by positive ones, rounded down."""
+        code = self.code
         quotient = code.binary("sdiv", value, divisor)
         rest = code.binary("sub", value, code.binary("mul", quotient, divisor))
-        lower = code.compare("icmp", "slt", rest, code.constant(0, i64, lanes))
+        lower = code.compare("icmp", "slt", rest, code.constant(0, i64, value.lanes))
         return code.binary("add", quotient, code.convert("sext", lower, i64))
 
     def _vector_remainder(self, value: Value, d: int) -> Value:
