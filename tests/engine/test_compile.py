@@ -165,3 +165,14 @@ def test_an_explicit_graph_says_what_is_missing(engine: Engine):
 
 def test_tensors_made_from_nothing_have_values():
     np.testing.assert_allclose((sn.arange(5) * 2).numpy(), [0, 2, 4, 6, 8])
+
+
+def test_defaults_that_are_not_given_belong_to_the_function(engine: Engine):
+    f = CompiledFunction(sn.sum, engine)
+    x = floats(3, 4)
+    np.testing.assert_allclose(np.asarray(f(x)), x.sum(), rtol=1e-5)
+
+    def shifted(x, scale=2.0, *, offset=None):
+        return x * scale if offset is None else x * scale + offset
+
+    np.testing.assert_allclose(np.asarray(CompiledFunction(shifted, engine)(x, offset=x)), x * 3, rtol=1e-6)

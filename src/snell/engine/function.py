@@ -98,12 +98,10 @@ class CompiledFunction:
         return str(item)
 
     def _arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        bound = self._signature.bind(*args, **kwargs)
-        bound.apply_defaults()
-        return dict(bound.arguments)
+        return dict(self._signature.bind(*args, **kwargs).arguments)
 
     def _key(self, arguments: Mapping[str, Any], structure: trees.Structure, leaves: Sequence[Any]) -> Hashable:
-        static = tuple(arguments[name] for name in sorted(self._static))
+        static = tuple((name, arguments[name]) for name in sorted(self._static) if name in arguments)
         return structure, static, tuple(self._leaf_key(leaf) for leaf in leaves)
 
     def _leaf_key(self, leaf: Any) -> Hashable:
@@ -126,8 +124,11 @@ class CompiledFunction:
         return self._variant(traced, prepared, executable, dynamic)
 
     def _call(self, arguments: Mapping[str, Any]) -> Any:
+        """Call the function; an argument that was not given keeps its default, which is part of the program."""
         args: list[Any] = []
         kwargs: dict[str, Any] = {}
+        defaults = {name: p.default for name, p in self._signature.parameters.items() if p.default is not p.empty}
+        arguments = {**defaults, **arguments}
         for name, parameter in self._signature.parameters.items():
             if name not in arguments:
                 continue
