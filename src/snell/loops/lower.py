@@ -1,15 +1,29 @@
 """Lowering: a stage and its levels become loops, accumulators and a store.
 
 The accumulators live in registers from the first level after which every data axis is unrolled or vectorised; levels of
-reduced axes outside that point would re-read the result, so a schedule never has them.
+reduced axes outside that point would re-read the result, so a schedule never has them.  A reduced axis with two serial
+levels adds up in two steps: what runs inside the outer one has an accumulator of its own, added to the total after it,
+so that no number takes in more terms than it can hold accurately.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from snell.loops.ir import Accumulator, Combine, Init, Level, Loop, LoopKind, ReadAccumulator, Statement, Store, Update
+from snell.loops.ir import (
+    Accumulator,
+    Combine,
+    Init,
+    Level,
+    Loop,
+    LoopKind,
+    ReadAccumulator,
+    Statement,
+    Store,
+    Update,
+    read,
+)
 from snell.loops.stage import Stage, map_term
 from snell.rewrite.term import Term, number, term
 from snell.symbolic import Axis
@@ -24,16 +38,30 @@ def lower_stage(stage: Stage, levels: Sequence[Level], partial: Sequence[Axis] =
     split = _register_point(stage, levels)
     outer, inner = levels[:split], levels[split:]
     data = [level for level in inner if level.axis not in stage.reduced]
-    renamed = {p.accumulator: _accumulator(stage, p.accumulator, data, partial) for p in stage.partials}
-    inits = tuple(Init(renamed[p.accumulator], _identity(p.accumulator)) for p in stage.partials)
+    renamed = {p.accumulator: _accumulator(stage, p.accumulator, partial) for p in stage.partials}
     updates = tuple(Update(renamed[p.accumulator], p.body) for p in stage.partials)
-    value = _rename(stage.value, renamed)
-    body = (
-        *_wrap(data, inits),
-        *_wrap(inner, updates),
-        *_wrap(data, (Store(stage.tensor, stage.indices, value),)),
-    )
-    return _wrap(outer, body)
+    blocks = _block_levels(stage, inner)
+    if not blocks:
+        sums = (*_wrap(data, _inits(renamed)), *_wrap(inner, updates))
+        totals = renamed
+    else:
+        totals = {old: replace(new, name=f"{new.name}.total", partial=()) for old, new in renamed.items()}
+        added = tuple(Update(totals[old], read(new)) for old, new in renamed.items())
+        block = (*_wrap(data, _inits(renamed)), *_wrap(inner[blocks:], updates), *_wrap(data, added))
+        sums = (*_wrap(data, _inits(totals)), *_wrap(inner[:blocks], block))
+    value = _rename(stage.value, totals)
+    return _wrap(outer, (*sums, *_wrap(data, (Store(stage.tensor, stage.indices, value),))))
+
+
+def _inits(renamed: Mapping[Accumulator, Accumulator]) -> tuple[Init, ...]:
+    return tuple(Init(new, _identity(new)) for new in renamed.values())
+
+
+def _block_levels(stage: Stage, inner: Sequence[Level]) -> int:
+    """How many of the levels lie outside the inner accumulators: up to the first of two serial ones of a reduced axis."""
+    serial = [level.axis for level in inner if level.kind is LoopKind.SERIAL and level.axis in stage.reduced]
+    twice = [axis for axis in stage.reduced if serial.count(axis) > 1]
+    return 1 + next(k for k, level in enumerate(inner) if level.axis in twice) if twice else 0
 
 
 def _register_point(stage: Stage, levels: Sequence[Level]) -> int:
@@ -47,8 +75,7 @@ def _register_point(stage: Stage, levels: Sequence[Level]) -> int:
     raise AssertionError(f"schedule of {stage.tensor.name} never reaches its registers")
 
 
-def _accumulator(stage: Stage, old: Accumulator, data: Sequence[Level], partial: Sequence[Axis]) -> Accumulator:
-    del data
+def _accumulator(stage: Stage, old: Accumulator, partial: Sequence[Axis]) -> Accumulator:
     return replace(old, name=f"{stage.tensor.name}.{old.name}", axes=stage.axes, partial=tuple(partial))
 
 

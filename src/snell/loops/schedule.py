@@ -6,14 +6,19 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from snell.loops.ir import Level, LoopKind
+from snell.loops.ir import Combine, Level, LoopKind
 from snell.loops.stage import Stage
 from snell.loops.tile import Tile, choose_tile, ordered_reductions, unrolled_reductions
 from snell.rewrite.term import Term
-from snell.symbolic import Axis
+from snell.symbolic import Axis, as_expr
 from snell.targets import Target
 
 __all__ = ["StageSchedule", "schedule_stage"]
+
+# Terms that one lane of a float accumulator may take, and how many it takes where there are more: few enough to be
+# exact to a few epsilons, many enough that adding up the blocks costs nothing (1 % of a dot product over 2²⁰).
+LONGEST_SUM = 4096
+BLOCK_SUM = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +97,35 @@ def _reduced_levels(stage: Stage, tile: Tile) -> tuple[list[Level], list[Level],
     unrolled = [Level(axis, 1, LoopKind.UNROLLED) for axis in axes if axis in steps]
     if tile.vector is not None and tile.vector in stage.reduced:
         serial.append(Level(tile.vector, tile.lanes * tile.vectors))
-        return serial, unrolled, (tile.vector,)
-    return serial, unrolled, tuple(steps) if tile.chains > 1 else ()
+        chained = tile.chains > 1
+        terms = 1 if chained else tile.vectors
+        return _two_levels(stage, serial, terms), unrolled, (tile.vector,) if chained else ()
+    chained = tile.chains > 1
+    terms = 1 if chained else math.prod(steps.values())
+    return _two_levels(stage, serial, terms), unrolled, tuple(steps) if chained else ()
+
+
+def _two_levels(stage: Stage, serial: list[Level], terms: int) -> list[Level]:
+    """A second serial level where a lane would take too many terms of a float sum (`terms` in one innermost step).
+
+    The error of a sum grows with the terms one number takes in; `lower_stage` gives what runs inside the outer level an
+    accumulator of its own.
+    """
+    if not any(p.accumulator.combine is Combine.SUM and p.accumulator.dtype.is_float for p in stage.partials):
+        return serial
+    for k in range(len(serial) - 1, -1, -1):
+        level = serial[k]
+        greatest = _greatest(level.axis)
+        if terms * greatest / level.step > LONGEST_SUM:
+            block = level.step * max(1, BLOCK_SUM // terms)
+            return [*serial[:k], Level(level.axis, block), *serial[k:]]
+        terms *= max(1, math.ceil(greatest / level.step))
+    return serial
+
+
+def _greatest(axis: Axis) -> float:
+    """The most an axis may have at run time."""
+    return as_expr(axis.extent).bounds()[1]
 
 
 def _blocks(
