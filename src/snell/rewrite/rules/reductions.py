@@ -51,7 +51,9 @@ REDUCTIONS: tuple[Rule, ...] = (
     rule(
         "shift-out-of-max",
         Tag.REFINES,
-        f"(= t (Max J (Add a b))) {_INVARIANT} (= u (free b)) {DEPENDENT('J', 'u')} {_PRESENT}",
+        # Integers wrap: the greatest of a + b need not be where b is greatest.
+        f"(= t (Max J (Add a b))) {_INVARIANT} (= u (free b)) {DEPENDENT('J', 'u')} "
+        f"(= d (dtype b)) (float d) {_PRESENT}",
         "(union t (Add a (Max J b)))",
         lambda: (max_(add(x(I), y(I, J)), J), add(x(I), max_(y(I, J), J))),
         lambda: max_(add(x(I, J), y(J)), J),
