@@ -21,6 +21,8 @@ __all__ = [
     "Select", "SelectElse", "Subtract", "Sum", "Tensor", "Term", "cast", "index", "load", "number", "reduction", "term", "walk",
 ]  # fmt: skip
 
+SHOWN_TERMS = 2000
+
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
@@ -240,19 +242,29 @@ def children(item: Term) -> tuple[Term, ...]:
 
 
 def show(item: Term) -> str:
-    """One-line text, for people."""
-    match item.op:
-        case Number(value):
-            return str(value)
-        case Index(expression):
-            return f"({expression})"
-        case Load(tensor, indices, guards):
-            guard = f" if {' and '.join(f'{g} >= 0' for g in guards)}" if guards else ""
-            return f"{tensor.name}[{', '.join(str(i) for i in indices)}{guard}]"
-        case Reduction(axes):
-            return f"{type(item.op).__name__}{{{', '.join(str(a) for a in axes)}}}({show(item.args[0])})"
-        case Cast():
-            return f"{item.dtype}({show(item.args[0])})"
-        case _:
-            name = getattr(item.op, "name", type(item.op).__name__)
-            return f"{name}({', '.join(show(arg) for arg in item.args)})"
+    """One-line text, for people.  Beyond `SHOWN_TERMS` subterms `…` stands for the rest: written out, shared subterms
+    would make it exponentially long."""
+    left = SHOWN_TERMS
+
+    def go(item: Term) -> str:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            return "…"
+        match item.op:
+            case Number(value):
+                return str(value)
+            case Index(expression):
+                return f"({expression})"
+            case Load(tensor, indices, guards):
+                guard = f" if {' and '.join(f'{g} >= 0' for g in guards)}" if guards else ""
+                return f"{tensor.name}[{', '.join(str(i) for i in indices)}{guard}]"
+            case Reduction(axes):
+                return f"{type(item.op).__name__}{{{', '.join(str(a) for a in axes)}}}({go(item.args[0])})"
+            case Cast():
+                return f"{item.dtype}({go(item.args[0])})"
+            case _:
+                name = getattr(item.op, "name", type(item.op).__name__)
+                return f"{name}({', '.join(go(arg) for arg in item.args)})"
+
+    return go(item)
