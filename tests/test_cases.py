@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.rewrite.judge import assert_equal
 
 import snell as sn
-from snell.frontend import TensorSpec, trace
-from snell.rewrite.cut import cut_nodes
-from snell.rewrite.index import definitions
+from snell.dtypes import i32
+from snell.rewrite.evaluate import evaluate
 from snell.rewrite.policy import Policy
 from snell.rewrite.rewrite import equal_terms
+from snell.rewrite.rules.notation import I, J, K, add, mul, sum_, tensor
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -39,7 +38,7 @@ def test_a_fully_masked_attention_row_is_zero() -> None:
     mask = np.random.default_rng(3).random((5, 5)) < 0.5
     mask[2] = False
     mask[0, 0] = True
-    result = run(sn.attention, q, k, v, mask)
+    result = run(sn.scaled_dot_product_attention, q, k, v, mask)
     assert (result[:, 2] == 0).all()
     expected = torch.nn.functional.scaled_dot_product_attention(
         *(torch.from_numpy(x) for x in (q, k, v)), attn_mask=torch.from_numpy(mask)
@@ -152,11 +151,16 @@ def test_distributing_an_integer_product_wraps_the_same() -> None:
 
 
 def test_every_extraction_of_an_integer_product_of_sums_is_equal() -> None:
-    """pytorch#190764: not only the first and the last."""
-    specs = [TensorSpec.of((4, 5), "i32"), TensorSpec.of((5, 3), "i32"), TensorSpec.of((5, 3), "i32")]
-    graph = trace(lambda x, y, z: x @ (y + z), specs).graph
-    (definition,) = definitions(graph, cut_nodes(graph))
-    extractions = equal_terms((definition.value,), 32, policy=Policy.FAST)
-    assert extractions
-    for (term,) in extractions:
-        assert_equal(definition.value, term)
+    """pytorch#190764: not only the first and the last, with values that wrap."""
+    x, y, z = (tensor(name, *axes, dtype=i32) for name, axes in (("x", (I, K)), ("y", (K, J)), ("z", (K, J))))
+    original = sum_(mul(x, add(y, z)), K)
+    generator = np.random.default_rng(0)
+    values = {
+        name: generator.integers(-(2**31), 2**31, [axis.extent for axis in axes], np.int32)
+        for name, axes in (("x", (I, K)), ("y", (K, J)), ("z", (K, J)))
+    }
+    expected = evaluate(original, (I, J), values)
+    extractions = equal_terms((original,), 32, policy=Policy.FAST)
+    assert len(extractions) > 1
+    for (found,) in extractions:
+        np.testing.assert_array_equal(evaluate(found, (I, J), values), expected, err_msg=str(found))

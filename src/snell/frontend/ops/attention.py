@@ -92,7 +92,7 @@ def _groups(q: Tensor, k: Tensor, v: Tensor) -> int:
 
 def _default_scale(q: Tensor) -> float | Tensor:
     width = q.shape[-1]
-    return 1 / math.sqrt(width) if isinstance(width, int) else astype(size_of(width), "f32") ** -0.5
+    return 1 / math.sqrt(width) if isinstance(width, int) else astype(size_of(width), wide(q).dtype) ** -0.5
 
 
 def _grouped_mask(mask: Tensor, groups: int) -> Tensor:

@@ -176,6 +176,8 @@ def nonzero(mask: TensorLike, size: SizeLike, fill: int = 0) -> tuple[Tensor, ..
 
 
 def _unravelled(flat: Tensor, shape: Sequence[Size]) -> list[Tensor]:
+    if 0 in shape:
+        return [flat] * len(shape)  # there is no element, and a modulo by an extent of 0 would fail its check
     indices: list[Tensor] = []
     for k in range(len(shape)):
         stride = known_size(as_size(product(list(shape[k + 1 :]))), "nonzero")

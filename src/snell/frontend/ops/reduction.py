@@ -70,7 +70,8 @@ def _count(x: Tensor, axes: Sequence[int]) -> Size:
 def _divided(total: Tensor, count: Size) -> Tensor:
     """total / count: an exact rational factor for a known count; 0/0 is NaN."""
     if isinstance(count, int):
-        return total * Fraction(1, count) if count else total * math.nan
+        # 0 + NaN, not 0·NaN: the default rules let a product with 0 be 0.
+        return total * Fraction(1, count) if count else total + math.nan
     return multiply(total, reciprocal(astype(as_tensor(count), total.dtype)))
 
 

@@ -1,0 +1,60 @@
+"""Values of compiled programs that the grid (tests/grid) once found wrong, each at its smallest."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import snell as sn
+from snell.errors import OutOfRangeError
+from snell.symbolic import Dim
+
+
+def test_a_check_over_a_symbolic_axis_of_no_elements_passes() -> None:
+    columns = Dim("columns", min=0, max=64, typical=(8,))
+    f = sn.compile(lambda x, y: x % y, dims={"x": (None, columns), "y": (None, columns)})
+    assert f(np.zeros((3, 0), np.int32), np.zeros((3, 0), np.int32)).shape == (3, 0)
+    with pytest.raises(OutOfRangeError):
+        f(np.ones((3, 4), np.int32), np.zeros((3, 4), np.int32))
+
+
+def test_index_arrays_find_their_place_in_symbolic_axes() -> None:
+    f = sn.compile(lambda x, i: x[i, -i - 1], dims={"x": ("rows", "columns"), "i": (None,)})
+    x, i = np.arange(35, dtype=np.int32).reshape(5, 7), np.array([0, 3, 4, 1])
+    np.testing.assert_array_equal(f(x, i).numpy(), x[i, -i - 1])
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (3, 0)])
+def test_an_array_without_elements_may_be_transposed(shape: tuple[int, int]) -> None:
+    assert sn.compile(lambda x: x.T + 1)(np.zeros(shape, np.float32)).shape == shape[::-1]
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint64, np.int8, np.int64])
+def test_the_least_of_extreme_integers_is_found(dtype: type) -> None:
+    info = np.iinfo(dtype)
+    x = np.array([[info.max, info.min, 3], [2, info.max, 5]], dtype)
+    np.testing.assert_array_equal(sn.compile(lambda x: sn.min(x, 1))(x).numpy(), x.min(1))
+    np.testing.assert_array_equal(sn.compile(lambda x: sn.argmin(x, 1))(x).numpy(), x.argmin(1))
+
+
+@pytest.mark.parametrize("function", [sn.mean, sn.var, sn.std])
+def test_statistics_of_nothing_are_nan(function: object) -> None:
+    result = sn.compile(lambda x: function(x, 0))(np.zeros((0, 3), np.float16)).numpy()  # type: ignore[operator]
+    assert np.isnan(result).all()
+
+
+def test_nonzero_of_nothing_is_its_filling() -> None:
+    rows, columns = sn.compile(lambda x: sn.nonzero(x, 2))(np.zeros((4, 0), bool))
+    assert rows.numpy().tolist() == columns.numpy().tolist() == [0, 0]
+
+
+def test_attention_of_a_symbolic_width_scales_in_its_own_dtype() -> None:
+    x = np.random.default_rng(0).random((1, 4, 3))
+    f = sn.compile(lambda x: sn.scaled_dot_product_attention(x, x, x), dims={"x": (None, None, "width")})
+    scores = np.exp(x @ x.transpose(0, 2, 1) / np.sqrt(3))
+    np.testing.assert_allclose(f(x).numpy(), scores / scores.sum(-1, keepdims=True) @ x, rtol=1e-13)
+
+
+def test_gelu_of_minus_infinity_is_nan_as_in_pytorch() -> None:
+    x = np.full(9, -np.inf, np.float32)
+    assert np.isnan(sn.compile(lambda x: sn.gelu(x))(x).numpy()).all()
