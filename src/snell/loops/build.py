@@ -245,7 +245,7 @@ def _row_bytes(stage: Stage, group: Group) -> float:
 def _row_share(group: Group, block: int, threads: int) -> int:
     """Rows of one ticket when operands are packed per ticket: as many as the threads allow."""
     positions = math.prod(typical_size(axis.extent) for axis in group.outer[:-1])
-    pieces = max(1, math.ceil(4 * threads / positions))
+    pieces = max(1, math.ceil(threads / positions))
     return max(block, math.ceil(typical_size(group.outer[-1].extent) / pieces / block) * block)
 
 

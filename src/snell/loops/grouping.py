@@ -162,9 +162,18 @@ def _pays(stages: Sequence[Stage], group: _Growing, outer: tuple[Axis, ...], tar
         inner = math.prod(typical_size(a.extent) for a in (*stage.axes, *stage.reduced) if a not in outer)
         if inner < _LEAST_INNER or _slice_bytes(stage, outer) > budget:
             return False
-        if stage.partials and _repeated_bytes(stage, outer) > budget:
+        if stage.partials and (_repeated_bytes(stage, outer) > budget or _lost_reuse(stage, outer) >= _LEAST_INNER):
             return False
     return True
+
+
+def _lost_reuse(stage: Stage, outer: tuple[Axis, ...]) -> float:
+    """How many fixed outer positions use the same operand, each reading (and decoding) it for itself."""
+    lost = 1.0
+    for item in stage.loads():
+        if item.free & set(stage.reduced):
+            lost = max(lost, math.prod(typical_size(axis.extent) for axis in outer[:-1] if axis not in item.free))
+    return lost
 
 
 def _slice_bytes(stage: Stage, outer: tuple[Axis, ...]) -> float:

@@ -21,6 +21,9 @@ from snell.targets import Target
 __all__ = ["Packing", "PackedStage", "pack_operands"]
 
 
+_SHORT = 4
+
+
 @dataclass(frozen=True, slots=True)
 class Packing:
     """One copy: the stage that fills the packed buffer, and how it is walked."""
@@ -30,10 +33,18 @@ class Packing:
     panel: int
 
     def levels(self, target: Target) -> tuple[Level, ...]:
-        """Panels outermost, lanes along the vector axis."""
+        """Panels outermost, then one register of lanes at a time, so that what its rows share (scales) stays in registers.
+
+        Short axes are unrolled: fields of one byte are read together.
+        """
         lanes = max(1, min(self.panel, target.vector_bits // max(32, self.stage.tensor.dtype.bits)))
-        others = [Level(axis, 1) for axis in self.stage.axes if axis != self.vector]
-        return (Level(self.vector, self.panel), *others, Level(self.vector, lanes, LoopKind.VECTOR))
+        others = [axis for axis in self.stage.axes if axis != self.vector]
+        short = [axis for axis in others if isinstance(axis.extent, int) and axis.extent <= _SHORT]
+        serial = [Level(axis, 1) for axis in others if axis not in short]
+        whole = [Level(axis, axis.extent) for axis in short if isinstance(axis.extent, int)]
+        unrolled = [Level(axis, 1, LoopKind.UNROLLED) for axis in short]
+        last = Level(self.vector, lanes, LoopKind.VECTOR)
+        return (Level(self.vector, self.panel), Level(self.vector, lanes), *serial, *whole, *unrolled, last)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from snell.graph.primitives import Mul
 from snell.loops.access import Access, access_of
 from snell.loops.stage import Stage
 from snell.rewrite.term import Cast, Load, Term, children, walk
@@ -19,8 +20,11 @@ from snell.targets import Target
 __all__ = ["Tile", "choose_tile", "lanes_of", "ordered_reductions", "reduced_rank", "unrolled_reductions"]
 
 _UNROLL = 4
+_RUN_START = 500.0  # cycles until a new stream from memory is prefetched at full rate (measured: 1 cycle a 576-byte row)
+_DECODING = 6  # registers that converting operands takes in flight; fewer make the register allocator spill (measured)
 _LATENCY = 4.0
 _LOADS_PER_CYCLE = 2.0
+_OPERATIONS_PER_CYCLE = 2.5
 _HORIZONTAL = 8.0
 _GATHER = 2.0
 _PACK_REUSE = 8.0
@@ -61,14 +65,14 @@ def choose_tile(stage: Stage, target: Target) -> Tile:
     if not stage.partials:
         return _elementwise_tile(stage, lanes)
     best: tuple[float, Tile] | None = None
-    for frame in _frames(stage, lanes):
+    for frame in _frames(stage, lanes, target):
         for vectors in (1, 2, 3, 4):
             for count in (1, 2, 3, 4, 5, 6, 8) if frame.unrolled is not None else (1,):
-                chains = frame.chains(vectors, count)
-                if frame.fits(vectors, count, chains, target):
-                    cost = frame.cost(vectors, count, chains)
-                    if best is None or cost < best[0] - 1e-9:
-                        best = (cost, frame.tile(vectors, count, chains))
+                for chains in frame.chains(vectors, count):
+                    if frame.fits(vectors, count, chains, target):
+                        cost = frame.cost(vectors, count, chains)
+                        if best is None or cost < best[0] - 1e-9:
+                            best = (cost, frame.tile(vectors, count, chains))
     return best[1] if best is not None else Tile(None, 1, 1)
 
 
@@ -89,7 +93,7 @@ def _elementwise_tile(stage: Stage, lanes: int) -> Tile:
     return Tile(chosen, lanes, vectors)
 
 
-def _frames(stage: Stage, lanes: int) -> Iterator[_Frame]:
+def _frames(stage: Stage, lanes: int, target: Target) -> Iterator[_Frame]:
     """Every choice of vector axis and unrolled axis, with what the inner loop then loads."""
     data = [axis for axis in stage.axes if stage.extent(axis) > 1]
     store = Access(stage.tensor, stage.indices)
@@ -98,19 +102,55 @@ def _frames(stage: Stage, lanes: int) -> Iterator[_Frame]:
         for unrolled in [None, *(axis for axis in reversed(data) if axis is not vector)]:
             packed = _packed_operands(stage, vector, unrolled)
             operands = tuple(_operands(stage, packed, vector, lanes))
-            yield _Frame(stage, vector, unrolled, lanes, packed, operands, store, _decodes(stage, packed), steps)
+            order = tuple(ordered_reductions(stage, vector))
+            work = _operations(stage, packed)
+            decodes = _decodes(stage, packed)
+            restarts = _restarts(stage, packed, unrolled, target)
+            yield _Frame(stage, vector, unrolled, lanes, packed, operands, store, decodes, steps, order, work, restarts)
 
 
-def _decodes(stage: Stage, packed: tuple[Term, ...]) -> bool:
-    """Whether operands are converted in the inner loop, which takes a register beside the product's own."""
+def _restarts(stage: Stage, packed: tuple[Term, ...], unrolled: Axis | None, target: Target) -> float:
+    """Cycles per element of the iteration space that memory loses where unrolled rows break one stream into short ones.
+
+    Rows read one after the other are a single run through memory; several at once are runs of one row's length, and the
+    hardware starts prefetching anew for each.  It matters for weights and for operands larger than the second-level cache.
+    """
+    if unrolled is None:
+        return 0.0
+    whole = math.prod(stage.extent(axis) for axis in (*stage.axes, *stage.reduced))
+    total = 0.0
+    for item in (t for t in _unpacked(stage, packed) if isinstance(t.op, Load)):
+        access = access_of(item)
+        own = math.prod(stage.extent(axis) for axis in access.axes)
+        run = math.prod(stage.extent(axis) for axis in access.axes if axis in stage.reduced)
+        assert isinstance(item.op, Load)
+        cold = item.op.tensor.frozen or own * item.dtype.bits / 8 > target.l2_bytes
+        if unrolled in access.axes and cold:
+            total += _RUN_START / max(1.0, run) * own / whole
+    return total
+
+
+def _unpacked(stage: Stage, packed: tuple[Term, ...]) -> list[Term]:
+    """The terms that the inner loop evaluates: all of the bodies but what is inside packed subterms."""
+    found: dict[Term, None] = {}
     stack = [partial.body for partial in stage.partials]
     while stack:
         item = stack.pop()
-        if item not in packed:
-            if isinstance(item.op, Cast):
-                return True
+        if item not in found and item not in packed:
+            found[item] = None
             stack.extend(children(item))
-    return False
+    return list(found)
+
+
+def _operations(stage: Stage, packed: tuple[Term, ...]) -> tuple[frozenset[Axis], ...]:
+    """What each arithmetic operation of the inner loop depends on; the last product goes into the sum for nothing."""
+    products = {p.body for p in stage.partials if isinstance(p.body.op, Mul)}
+    return tuple(item.free for item in _unpacked(stage, packed) if item.args and item not in products)
+
+
+def _decodes(stage: Stage, packed: tuple[Term, ...]) -> bool:
+    """Whether operands are converted in the inner loop, which takes registers beside the product's own."""
+    return any(isinstance(item.op, Cast) for item in _unpacked(stage, packed))
 
 
 def unrolled_reductions(stage: Stage, vector: Axis | None, chains: int) -> tuple[tuple[Axis, int], ...]:
@@ -160,18 +200,25 @@ class _Frame:
     store: Access
     decodes: bool
     steps: tuple[dict[Axis, int], dict[Axis, int]]
+    order: tuple[Axis, ...]
+    operations: tuple[frozenset[Axis], ...]
+    restarts: float
 
     @property
     def reduces_lanes(self) -> bool:
         return self.vector in self.stage.reduced
 
-    def chains(self, vectors: int, count: int) -> int:
-        """Independent partial sums that a tile of few accumulators needs to hide the latency of an addition."""
+    def chains(self, vectors: int, count: int) -> tuple[int, ...]:
+        """How many independent sums each unrolled row may keep: one, or enough to hide the latency of an addition."""
         if self.reduces_lanes:
-            return vectors
+            return (1,) if vectors == 1 else (1, vectors)
         accumulators = vectors * count * len(self.stage.partials)
         longest = max((self.stage.extent(axis) for axis in self.stage.reduced), default=1)
-        return int(max(1, min(4, 8 // max(1, accumulators), longest)))
+        return (int(max(1, min(4, 8 // max(1, accumulators), longest))),)
+
+    def accumulators(self, vectors: int, count: int, chains: int) -> int:
+        """Registers of sums: lanes of a reduced vector axis are partial sums already."""
+        return (1 if self.reduces_lanes else vectors) * count * chains * len(self.stage.partials)
 
     def fits(self, vectors: int, count: int, chains: int, target: Target) -> bool:
         """The tile is no larger than the nest, and its accumulators and shared operands fit the registers."""
@@ -179,9 +226,9 @@ class _Frame:
             return False
         if vectors > 1 and self.lanes * (vectors - 1) >= self.stage.extent(self.vector):
             return False
-        accumulators = vectors * count * (1 if self.reduces_lanes else chains) * len(self.stage.partials)
+        accumulators = self.accumulators(vectors, count, chains)
         held = min(self._held(vectors, count, chains, order) for order in (False, True))
-        return accumulators + held + (2 if self.decodes else 1) <= target.vector_registers
+        return accumulators + held + (_DECODING if self.decodes else 1) <= target.vector_registers
 
     def tile(self, vectors: int, count: int, chains: int) -> Tile:
         """The tile with these counts, in the order of unrolled levels that keeps fewer operands in registers."""
@@ -189,40 +236,52 @@ class _Frame:
         return Tile(self.vector, self.lanes, vectors, self.unrolled, count, chains, self.packed, rows_outer)
 
     def _held(self, vectors: int, count: int, chains: int, rows_outer: bool) -> int:
-        """Registers for operands that are used more than once: across rows, or across unrolled reduced positions."""
+        """Registers for operands used more than once: round the innermost loop, across rows, or across positions."""
         steps = self.steps[min(chains, 2) - 1]
+        loop = self._innermost_loop(vectors, steps)
         total = 0
         for operand in self.operands:
             width = vectors if self.vector in operand.free else 1
             positions = math.prod(step for axis, step in steps.items() if axis in operand.free)
-            moves = positions > 1 or not steps
-            if self.unrolled not in operand.free:
+            on_rows = self.unrolled in operand.free
+            if loop is not None and loop not in operand.free:
+                total += width * positions * (count if on_rows else 1)
+            elif not on_rows:
                 total += width * (positions if rows_outer else 1) if count > 1 else 0
-            elif not moves:
-                total += width if rows_outer else width * count
+            elif positions == 1 and not (self.reduces_lanes and self.vector in operand.free):
+                total += width if rows_outer or not steps else width * count
         return total
+
+    def _innermost_loop(self, vectors: int, steps: dict[Axis, int]) -> Axis | None:
+        """The reduced axis whose run-time loop is innermost, None where everything is unrolled."""
+        if self.reduces_lanes and self.stage.extent(self.vector) > vectors * self.lanes:
+            return self.vector
+        serial = [a for a in self.order if self.stage.extent(a) > steps.get(a, 1)]
+        return serial[-1] if serial else None
 
     def cost(self, vectors: int, count: int, chains: int) -> float:
         """Cycles per element of the iteration space."""
         sums = len(self.stage.partials)
         work = vectors * count
-        loads = 0.0
-        for operand in self.operands:
-            along = vectors if self.vector in operand.free else 1
-            across = count if self.unrolled is not None and self.unrolled in operand.free else 1
-            loads += along * across * operand.loads
-        accumulators = work * (1 if self.reduces_lanes else chains) * sums
-        steps = _LATENCY * work * sums / accumulators
-        cycles = max(work * sums / 2.0, loads / _LOADS_PER_CYCLE, steps) + 0.15 * loads
-        cycles += self._edge_cost(vectors, count)
-        return cycles / (work * self.lanes * self._use(count))
+        loads = sum(operand.loads * self._width(operand.free, vectors, count) for operand in self.operands)
+        arithmetic = sum(self._width(free, vectors, count) for free in self.operations)
+        additions = vectors if self.reduces_lanes else 1
+        steps = _LATENCY * additions / max(1, chains)
+        cycles = max(work * sums / 2.0, loads / _LOADS_PER_CYCLE, arithmetic / _OPERATIONS_PER_CYCLE, steps) + 0.15 * loads
+        cycles += self._edge_cost(vectors, count, chains)
+        return cycles / (work * self.lanes * self._use(count)) + (self.restarts if count > 1 else 0.0)
 
-    def _edge_cost(self, vectors: int, count: int) -> float:
+    def _width(self, free: frozenset[Axis], vectors: int, count: int) -> int:
+        """Registers of a value in one step of the tile."""
+        along = vectors if self.vector in free else 1
+        return along * (count if self.unrolled is not None and self.unrolled in free else 1)
+
+    def _edge_cost(self, vectors: int, count: int, chains: int) -> float:
         """Horizontal sums and scattered stores, spread over the length of the reduction."""
         length = math.prod(self.stage.extent(axis) for axis in self.stage.reduced)
         if self.reduces_lanes:
             steps = max(1.0, length / (self.lanes * vectors))
-            return _HORIZONTAL * count * len(self.stage.partials) / steps
+            return (_HORIZONTAL + chains) * count * len(self.stage.partials) / steps
         work = vectors * count
         scattered = 0.0 if self.store.stride(self.vector) in (0.0, 1.0) else self.lanes * work
         return (work + scattered) / max(1.0, length)

@@ -161,7 +161,7 @@ def _joins(reader: Node, inside: dict[Node, None]) -> bool:
     """An element-wise node that sees the nodes inside as they are, once each."""
     if not isinstance(reader.op, Unary | Binary | Contiguous | ScalarFunction):
         return False
-    return all(o.view.is_identity for o in reader.operands if o.node in inside)
+    return all(o.is_whole for o in reader.operands if o.node in inside)
 
 
 def _repeats(state: _State, operand: Operand) -> bool:
