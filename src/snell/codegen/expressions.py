@@ -15,6 +15,7 @@ from snell.codegen.conversion import cast, widened
 from snell.codegen.indexing import Indexing
 from snell.codegen.instructions import Instructions
 from snell.codegen.memory import Memory
+from snell.codegen.philox import philox_word
 from snell.codegen.position import Positions
 from snell.codegen.predicates import Condition, Predicates
 from snell.dtypes import DType, bool_, f32, f64, i32, i64
@@ -27,6 +28,7 @@ from snell.graph.primitives import (
     Mod,
     Mul,
     Op,
+    Random,
     Recip,
     ScalarFunction,
     Sin,
@@ -102,6 +104,7 @@ class Expressions:
             Sqrt: self._sqrt,
             Recip: self._recip,
             ScalarFunction: self._function,
+            Random: self._random,
             ReadAccumulator: self._read,
             Tee: self._tee,
         }
@@ -189,6 +192,10 @@ class Expressions:
         value = self.value(item.args[0])
         self.memory.store(item.op.tensor, item.op.indices, value)
         return value
+
+    def _random(self, item: Term) -> Value:
+        first, second, position = self._arguments(item)
+        return philox_word(self.code, (first, second), position)
 
     # -- operations
 

@@ -103,7 +103,8 @@ class _Assembly:
                 self.lives[name] = (size, first, last)
         sizes = tuple(as_expr(dim) for dim in kernel.kernel.dims)
         for function, tickets in zip(compiled.functions, compiled.emitted.tickets, strict=True):
-            call = Call(function, (), sizes, tickets, compiled.emitted.scratch)
+            claim = kernel.claim if function == compiled.functions[-1] else 1
+            call = Call(function, (), sizes, tickets, compiled.emitted.scratch, claim)
             self.calls.append((call, tuple(names)))
 
     def _workspace(self, buffer: Buffer, step: int) -> str:

@@ -17,6 +17,7 @@ from snell.loops.packing import Packing, pack_operands
 from snell.loops.retarget import rebuilt_stage, retarget_stage
 from snell.loops.schedule import StageSchedule, schedule_stage
 from snell.loops.stage import Stage
+from snell.loops.work import least_claim
 from snell.rewrite.cut import typical_size
 from snell.rewrite.term import Index, Load, Tensor, Term, walk
 from snell.symbolic import Axis, Dim, Expr, as_expr, as_size
@@ -31,13 +32,15 @@ _TILE_BYTES = 96 * 1024
 class BuiltKernel:
     """A kernel and what its parameter buffers stand for, in order: tensors read or written (workspaces are not listed).
 
-    `prepares` are the kernels that pack frozen operands; each runs once, when the weights are bound.
+    `prepares` are the kernels that pack frozen operands; each runs once, when the weights are bound.  `claim` is the
+    least number of the last phase's tickets that is worth a thread's attention.
     """
 
     kernel: Kernel
     tensors: tuple[Tensor, ...]
     writes: frozenset[Tensor]
     prepares: tuple[BuiltKernel, ...] = ()
+    claim: int = 1
 
 
 def build_kernel(group: Group, target: Target, threads: int, built: dict[Group, BuiltKernel]) -> BuiltKernel:
@@ -65,7 +68,7 @@ def _renamed(kernel: BuiltKernel, names: Mapping[Tensor, Tensor]) -> BuiltKernel
         known[packed] = replace(packed, name=f"{known[source].name}{packed.name[packed.name.index('#') :]}")
     prepares = tuple(_renamed(prepare, known) for prepare in kernel.prepares)
     tensors = tuple(known[t] for t in kernel.tensors)
-    return BuiltKernel(kernel.kernel, tensors, frozenset(known[t] for t in kernel.writes), prepares)
+    return BuiltKernel(kernel.kernel, tensors, frozenset(known[t] for t in kernel.writes), prepares, kernel.claim)
 
 
 def _built(group: Group, used: list[Tensor], extra: tuple[Buffer, ...], phases: tuple[Phase, ...]) -> BuiltKernel:
@@ -73,7 +76,8 @@ def _built(group: Group, used: list[Tensor], extra: tuple[Buffer, ...], phases: 
     buffers = tuple(_parameter(t, t in written) for t in used) + extra
     kernel = Kernel("kernel", buffers, _dims(group), phases)
     parameters = tuple(b.tensor for b in buffers if b.scope is BufferScope.PARAMETER)
-    return BuiltKernel(kernel, parameters, frozenset(t for t in written if t in parameters))
+    claim = least_claim(phases[-1], group.stages)
+    return BuiltKernel(kernel, parameters, frozenset(t for t in written if t in parameters), claim=claim)
 
 
 def _parameter(tensor: Tensor, writable: bool) -> Buffer:

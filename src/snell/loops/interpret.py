@@ -17,7 +17,8 @@ import numpy as np
 
 from snell.errors import VerificationError
 from snell.graph.numeric import Array, constant, converted, narrowed, widened, zero
-from snell.graph.primitives import Binary, Mul, Op, ScalarFunction, Unary
+from snell.graph.philox import philox_words
+from snell.graph.primitives import Binary, Mul, Op, Random, ScalarFunction, Unary
 from snell.graph.scalar_functions import scalar_function
 from snell.loops.ir import (
     Accumulator,
@@ -339,6 +340,9 @@ def _operation(op: Op, arguments: list[Array]) -> Array:
             return scalar_function(name).evaluate(arguments[0])
         case Mul() | Binary():
             return np.asarray(op.evaluate(*arguments))
+        case Random():
+            first, second, position = np.broadcast_arrays(*arguments)
+            return philox_words((int(first.flat[0]), int(second.flat[0])), position)
         case _:
             return np.asarray(_IDIOMS[type(op)](*arguments))
 

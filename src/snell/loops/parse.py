@@ -7,9 +7,23 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import NoReturn, TypeVar
 
-from snell.dtypes import ALL, DType, bool_, from_name
+from snell.dtypes import ALL, DType, bool_, from_name, u32
 from snell.errors import VerificationError
-from snell.graph.primitives import Add, Exp2, LessThan, Log2, Mod, Mul, Op, Recip, ScalarFunction, Sin, Sqrt, Storage
+from snell.graph.primitives import (
+    Add,
+    Exp2,
+    LessThan,
+    Log2,
+    Mod,
+    Mul,
+    Op,
+    Random,
+    Recip,
+    ScalarFunction,
+    Sin,
+    Sqrt,
+    Storage,
+)
 from snell.loops.ir import (
     Accumulator,
     Allocate,
@@ -389,6 +403,8 @@ class _Line:
 def _operation(name: str, arguments: tuple[Term, ...]) -> Term:
     if name in _DTYPES:
         return term(Cast(), arguments, from_name(name))
+    if name == "Random":
+        return term(Random(()), arguments, u32)
     op = _OPERATIONS.get(name)
     if op is None:
         return term(ScalarFunction(name), arguments, arguments[0].dtype)

@@ -115,8 +115,12 @@ def substitute_axes(root: Term, mapping: dict[Axis, Expr]) -> Term:
 def _reductions(root: Term) -> list[Term]:
     """Outermost reductions below a term."""
     found: dict[Term, None] = {}
+    seen: set[Term] = set()  # a term is a DAG: shared parts are visited once
 
     def go(item: Term) -> None:
+        if item in seen:
+            return
+        seen.add(item)
         if isinstance(item.op, Reduction):
             found[item] = None
             return

@@ -16,7 +16,7 @@ import numpy as np
 from snell.dtypes import DType
 from snell.errors import CompileError
 from snell.graph.numeric import Array, constant, converted, widened, zero
-from snell.graph.philox import philox_blocks
+from snell.graph.philox import philox_words
 from snell.graph.primitives import Binary, Mul, Op, Random, ScalarFunction, Unary
 from snell.graph.scalar_functions import scalar_function
 from snell.rewrite.definition import Definition
@@ -117,7 +117,8 @@ class _Evaluation:
             case Reduction(bound):
                 return self._reduced(item.op, bound, item.args[0], axes)
             case Random():
-                return _random_words(*(self.aligned(a, axes) for a in item.args))
+                key0, key1, position = (self.aligned(a, axes) for a in item.args)
+                return philox_words((int(key0.reshape(-1)[0]), int(key1.reshape(-1)[0])), position)
             case _:
                 operands = [self.aligned(a, axes) for a in item.args]
                 return self._full(_apply(item, operands), axes)
@@ -169,15 +170,6 @@ class _Evaluation:
         unused = math.prod(self.extent(axis) for axis in bound if axis not in body.free)
         operands = (left.array, [numbers[a] for a in left.axes], right.array, [numbers[a] for a in right.axes])
         return np.einsum(*operands, [numbers[a] for a in axes], optimize=True) * unused
-
-
-def _random_words(key0: Array, key1: Array, position: Array) -> Array:
-    """Words of the Philox stream at row-major positions."""
-    blocks = position.reshape(-1) // 4
-    counters = np.zeros((blocks.size, 4), np.uint32)
-    counters[:, 0], counters[:, 1] = blocks & 0xFFFFFFFF, blocks >> 32
-    words = philox_blocks(counters, (int(key0.reshape(-1)[0]), int(key1.reshape(-1)[0])))
-    return words[np.arange(blocks.size), position.reshape(-1) % 4].reshape(position.shape)
 
 
 def _apply(item: Term, x: Sequence[Array]) -> Array:

@@ -7,7 +7,16 @@ from collections.abc import Callable
 
 from snell.dtypes import bool_
 from snell.errors import DTypeError
-from snell.frontend.ops.comparison import less, logical_and, logical_not, logical_or, logical_xor, reversed_order
+from snell.frontend.ops.comparison import (
+    less,
+    logical_and,
+    logical_not,
+    logical_or,
+    logical_xor,
+    minimum,
+    reversed_order,
+    where,
+)
 from snell.frontend.ops.division import floor_divide, modulo
 from snell.frontend.ops.elementwise import add, astype, multiply
 from snell.frontend.ops.power import power
@@ -76,8 +85,12 @@ def left_shift(x: TensorLike, count: TensorLike) -> Tensor:
 
 
 def right_shift(x: TensorLike, count: TensorLike) -> Tensor:
-    """⌊x / 2^count⌋ (the sign is kept)."""
-    tensor = as_tensor(x)
+    """⌊x / 2^count⌋ (the sign is kept); 0 or -1 where every digit is shifted out."""
+    tensor, places = meet(x, count)
     if not tensor.dtype.is_integer:
         raise DTypeError(f"shifts expected integers, received {tensor.dtype}")
-    return floor_divide(tensor, power(scalar_like(tensor, 2), count))
+    signed = tensor.dtype.kind == "int"
+    longest = tensor.dtype.bits - (2 if signed else 1)  # the greatest power of two that the dtype holds
+    shifted = floor_divide(tensor, power(scalar_like(tensor, 2), minimum(places, longest)))
+    gone = where(less(tensor, 0), -1, 0) if signed else scalar_like(tensor, 0)
+    return where(less(longest, places), gone, shifted)

@@ -81,13 +81,31 @@ def _integer_power(a: Tensor, b: Tensor) -> Tensor:
     result, factor = scalar_like(a, 1).expand(a.shape), a
     bits = int(known).bit_length() if known is not None else b.dtype.bits - (b.dtype.kind == "int")
     for k in range(bits):
-        is_set = logical_not(less(modulo(b, 1 << (k + 1)), 1 << k)) if k + 1 < b.dtype.bits - 1 else _has_top_bit(b, k)
-        result = where(is_set, multiply(result, factor), result)
-        factor = square(factor) if k + 1 < bits else factor
+        if known_scalar(factor) == 0:
+            result = where(less(b, 1 << k), result, 0)  # every higher bit multiplies by 0
+            break
+        result = where(_has_bit(b, k), multiply(result, factor), result)
+        factor = _squared(factor) if k + 1 < bits else factor
     if b.dtype.kind == "uint":
         return result
     is_unit = logical_or(equal(a, 1), equal(a, -1)) if a.dtype.kind == "int" else equal(a, 1)
     return multiply(logical_or(logical_not(less(b, 0)), is_unit), result)
+
+
+def _squared(factor: Tensor) -> Tensor:
+    """The square; of a constant a constant, wrapped to its dtype."""
+    known = known_scalar(factor)
+    if known is None:
+        return square(factor)
+    low, _ = factor.dtype.range
+    wrapped = (int(known) ** 2 - int(low)) % (1 << factor.dtype.bits) + int(low)
+    return scalar_like(factor, wrapped).expand(factor.shape)
+
+
+def _has_bit(b: Tensor, bit: int) -> Tensor:
+    if bit + 1 < b.dtype.bits - 1:
+        return logical_not(less(modulo(b, 1 << (bit + 1)), 1 << bit))
+    return _has_top_bit(b, bit)
 
 
 def _has_top_bit(b: Tensor, bit: int) -> Tensor:

@@ -1,0 +1,41 @@
+"""How much work a ticket is: enough tickets are claimed at once that a dispatch costs little beside what it runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from snell.graph.primitives import ScalarFunction, Unary
+from snell.loops.ir import Phase
+from snell.loops.stage import Stage
+from snell.rewrite.cut import typical_size
+from snell.rewrite.term import walk
+from snell.symbolic import Axis
+
+__all__ = ["least_claim"]
+
+_SECONDS_AN_OPERATION = 0.1e-9
+_SECONDS_A_FUNCTION = 1e-9
+_LEAST_SECONDS = 8e-6  # a sleeping worker takes longer than this to wake, so less work than this stays with the caller
+
+
+def least_claim(phase: Phase, stages: Sequence[Stage]) -> int:
+    """The least number of tickets worth a claim, so that one claim is some microseconds of work."""
+    seconds = sum(_seconds(stage) for stage in stages)
+    tickets = max(1.0, typical_size(phase.tickets()))
+    return max(1, math.ceil(_LEAST_SECONDS / max(seconds / tickets, 1e-12)))
+
+
+def _seconds(stage: Stage) -> float:
+    """Rough time of a stage on one thread: every operation at every point that it depends on."""
+    known = frozenset((*stage.axes, *stage.reduced))
+    total = _volume(known) * _SECONDS_AN_OPERATION
+    for item in walk(*stage.terms()):
+        if item.args:
+            each = _SECONDS_A_FUNCTION if isinstance(item.op, ScalarFunction | Unary) else _SECONDS_AN_OPERATION
+            total += _volume(item.free & known) * each
+    return total
+
+
+def _volume(axes: frozenset[Axis]) -> float:
+    return math.prod(typical_size(axis.extent) for axis in axes)
