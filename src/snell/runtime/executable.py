@@ -23,7 +23,7 @@ from snell.runtime.main import ENTER, TABLE, scratch_sizes, with_main
 from snell.runtime.pool import Pool, process_pool
 from snell.runtime.program import BufferSlot, Program, Role
 from snell.runtime.sizes import SizeSolver
-from snell.symbolic import Dim, Shape, show_shape
+from snell.symbolic import Dim, Shape, as_expr, show_shape
 
 __all__ = ["Bound", "Executable"]
 
@@ -111,6 +111,9 @@ class Executable:
         self._layouts: dict[tuple[tuple[int, ...], ...], _Layout] = {}
         self._frames: list[_Frame] = []
         self._frozen = self._bind_frozen(frozen or {})
+        sized = [slot for slot in self._frozen if _is_sized(self.program.buffers[slot])]
+        self._check_frozen([slot for slot in self._frozen if slot not in sized], {})
+        self._sized = sized
         self._load()
 
     def __call__(
@@ -184,10 +187,10 @@ class Executable:
             bound[slot] = self._usable(buffer, buffer.dtype.numpy, frozen[name])
         return bound
 
-    def _check_frozen(self, values: Mapping[Dim, int]) -> None:
+    def _check_frozen(self, slots: Sequence[int], values: Mapping[Dim, int]) -> None:
         """Generated code trusts sizes, so an array smaller than its slot must never reach it."""
-        for slot, array in self._frozen.items():
-            buffer = self.program.buffers[slot]
+        for slot in slots:
+            array, buffer = self._frozen[slot], self.program.buffers[slot]
             if buffer.stored_bytes is not None:
                 wanted = int(buffer.stored_bytes.evaluate(values))
                 if array.nbytes < wanted:
@@ -235,7 +238,7 @@ class Executable:
     def _new_layout(self, shapes: tuple[tuple[int, ...], ...], given: Mapping[str, int] | None) -> _Layout:
         solved = self._solver.solve(shapes, given)
         values = dict(zip(self.program.dims, solved, strict=True))
-        self._check_frozen(values)
+        self._check_frozen(self._sized, values)
         shapes_out = [_evaluated(slot.shape, values) for slot in self._outputs]
         outputs = tuple(
             (shape, dtype, math.prod(shape) * dtype.itemsize)
@@ -279,3 +282,10 @@ class Executable:
         if not (is_usable(array) and array.flags.writeable):
             raise ShapeError(f"output {slot.name!r}: expected a writable C-contiguous array")
         return array
+
+
+def _is_sized(slot: BufferSlot) -> bool:
+    """Whether a slot's size depends on dims, so that it must be checked at each new size."""
+    return any(as_expr(size).dims() for size in slot.shape) or (
+        slot.stored_bytes is not None and bool(slot.stored_bytes.dims())
+    )
