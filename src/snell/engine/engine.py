@@ -10,6 +10,7 @@ import hashlib
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from snell.graph.fingerprint import fingerprint
 from snell.graph.node import Graph
 from snell.rewrite.policy import Policy
 from snell.runtime.binding import Assembled, bind
-from snell.runtime.cache import Cache
+from snell.runtime.cache import Cache, compile_cached
 from snell.runtime.executable import Executable
 from snell.runtime.pool import Pool, process_pool
 from snell.runtime.program import Program, from_bytes, to_bytes
@@ -75,7 +76,7 @@ class Engine:
 
     def pool(self) -> Pool:
         """The process's threads."""
-        return process_pool(self.config.threads)
+        return process_pool(self.config.threads, partial(compile_cached, self.cache))
 
     def key(self, graph: Graph, policy: Policy) -> str:
         """What a compiled program depends on."""
