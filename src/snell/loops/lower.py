@@ -1,7 +1,7 @@
 """Lowering: a stage and its levels become loops, accumulators and a store.
 
-The accumulators live in registers from the first level after which every data axis is unrolled or vectorised; levels of
-reduced axes outside that point would re-read the result, so a schedule never has them.  A reduced axis with two serial
+The accumulators live in registers from the first level after which every data axis is unrolled or vectorised.  A level
+of a reduced axis outside that point makes passes over the result, which holds the sums between them.  A reduced axis with two serial
 levels adds up in two steps: what runs inside the outer one has an accumulator of its own, added to the total after it,
 so that no number takes in more terms than it can hold accurately.
 """
@@ -25,8 +25,8 @@ from snell.loops.ir import (
     read,
 )
 from snell.loops.stage import Stage, map_term
-from snell.rewrite.term import Term, number, term
-from snell.symbolic import Axis
+from snell.rewrite.term import Term, load, number, term
+from snell.symbolic import Axis, as_expr
 
 __all__ = ["lower_stage"]
 
@@ -42,7 +42,7 @@ def lower_stage(stage: Stage, levels: Sequence[Level], partial: Sequence[Axis] =
     updates = tuple(Update(renamed[p.accumulator], p.body) for p in stage.partials)
     blocks = _block_levels(stage, inner)
     if not blocks:
-        sums = (*_wrap(data, _inits(renamed)), *_wrap(inner, updates))
+        sums = (*_wrap(data, _starts(stage, outer, renamed)), *_wrap(inner, updates))
         totals = renamed
     else:
         totals = {old: replace(new, name=f"{new.name}.total", partial=()) for old, new in renamed.items()}
@@ -51,6 +51,15 @@ def lower_stage(stage: Stage, levels: Sequence[Level], partial: Sequence[Axis] =
         sums = (*_wrap(data, _inits(totals)), *_wrap(inner[:blocks], block))
     value = _rename(stage.value, totals)
     return _wrap(outer, (*sums, *_wrap(data, (Store(stage.tensor, stage.indices, value),))))
+
+
+def _starts(stage: Stage, outer: Sequence[Level], renamed: Mapping[Accumulator, Accumulator]) -> tuple[Init, ...]:
+    """The identity; or, where the reduction runs in passes, what the pass before left in the result."""
+    passes = tuple(as_expr(level.axis) - 1 for level in outer if level.axis in stage.reduced)
+    if not passes:
+        return _inits(renamed)
+    (accumulator,) = renamed.values()
+    return (Init(accumulator, load(stage.tensor, stage.indices, passes)),)
 
 
 def _inits(renamed: Mapping[Accumulator, Accumulator]) -> tuple[Init, ...]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from snell.loops.ir import Combine, Level, LoopKind
+from snell.loops.ir import Combine, Level, LoopKind, ReadAccumulator
 from snell.loops.stage import Stage
 from snell.loops.tile import Tile, choose_tile, ordered_reductions, unrolled_reductions
 from snell.rewrite.term import Term
@@ -19,6 +19,9 @@ __all__ = ["StageSchedule", "schedule_stage"]
 # exact to a few epsilons, many enough that adding up the blocks costs nothing (1 % of a dot product over 2²⁰).
 LONGEST_SUM = 4096
 BLOCK_SUM = 1024
+_PASS = 512.0  # length of one pass over a long reduction: a panel of it stays in the first-level cache
+_MANY_ROWS = 8
+_ROW_TILES = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,11 @@ def _reduction(stage: Stage, tile: Tile, target: Target, fixed: Sequence[Axis], 
     others = [a for a in stage.axes if a is not vector and a is not tile.unrolled]
     outer = [Level(a, 1) for a in others if a not in fixed]
     inner = [Level(a, 1) for a in others if a in fixed]
-    blocks = [] if fixed else _blocks(stage, tile, target, threads, outer)
+    passes = [] if fixed else _passes(stage, tile)
+    length = math.prod(stage.extent(axis) for axis in stage.reduced)
+    for level in passes:
+        length *= level.step / stage.extent(level.axis)
+    blocks = [] if fixed else _blocks(stage, tile, target, threads, outer, length)
     data: list[Level] = []
     if vector is not None and not reduces_lanes:
         data.append(Level(vector, tile.lanes * tile.vectors))
@@ -82,14 +89,32 @@ def _reduction(stage: Stage, tile: Tile, target: Target, fixed: Sequence[Axis], 
         data.append(Level(tile.unrolled, tile.count))
     rows = [] if tile.unrolled is None else [Level(tile.unrolled, 1, LoopKind.UNROLLED)]
     tail = [] if vector is None else [Level(vector, tile.lanes, LoopKind.VECTOR)]
-    serial, unrolled, partial = _reduced_levels(stage, tile)
+    serial, unrolled, partial = _reduced_levels(stage, tile, bool(passes))
     body = (*rows, *unrolled) if tile.rows_outer else (*unrolled, *rows)
-    levels = (*inner, *data, *serial, *body, *tail)
+    levels = (*inner, *passes, *data, *serial, *body, *tail)
     panel = tile.lanes * tile.vectors
     return StageSchedule((*outer, *blocks), levels, partial, tile.packed, panel, tile)
 
 
-def _reduced_levels(stage: Stage, tile: Tile) -> tuple[list[Level], list[Level], tuple[Axis, ...]]:
+def _passes(stage: Stage, tile: Tile) -> list[Level]:
+    """A long reduction over many rows runs in passes over the result, so that a pass's operands stay in cache.
+
+    Only where the result itself can hold the sums between passes: nothing is done with them but storing them.
+    """
+    if len(stage.partials) != 1 or not isinstance(stage.value.op, ReadAccumulator) or tile.unrolled is None:
+        return []
+    (partial,) = stage.partials
+    long = max(stage.reduced, key=stage.extent)
+    length = math.prod(stage.extent(axis) for axis in stage.reduced)
+    step = int(_PASS * stage.extent(long) / length)
+    sums = partial.accumulator.combine is Combine.SUM and stage.value.dtype == stage.tensor.dtype
+    many = stage.extent(tile.unrolled) >= _MANY_ROWS * tile.count and tile.vector not in stage.reduced
+    if not (sums and many and isinstance(long.extent, int) and 1 <= step <= long.extent // 2):
+        return []
+    return [Level(long, step)]
+
+
+def _reduced_levels(stage: Stage, tile: Tile, in_passes: bool) -> tuple[list[Level], list[Level], tuple[Axis, ...]]:
     """Serial levels of the reduced axes, the unrolled levels inside them, and the axes with partial sums."""
     steps = dict(unrolled_reductions(stage, tile.vector, tile.chains))
     axes = ordered_reductions(stage, tile.vector)
@@ -101,6 +126,8 @@ def _reduced_levels(stage: Stage, tile: Tile) -> tuple[list[Level], list[Level],
         terms = 1 if chained else tile.vectors
         return _two_levels(stage, serial, terms), unrolled, (tile.vector,) if chained else ()
     chained = tile.chains > 1
+    if in_passes:
+        return serial, unrolled, tuple(steps) if chained else ()
     terms = 1 if chained else math.prod(steps.values())
     return _two_levels(stage, serial, terms), unrolled, tuple(steps) if chained else ()
 
@@ -129,16 +156,15 @@ def _greatest(axis: Axis) -> float:
 
 
 def _blocks(
-    stage: Stage, tile: Tile, target: Target, threads: int, outer: Sequence[Level]
+    stage: Stage, tile: Tile, target: Target, threads: int, outer: Sequence[Level], length: float
 ) -> list[Level]:
     """Cache blocks of the tile axes that also are the parallel tickets."""
     tickets = math.prod(stage.extent(level.axis) for level in outer)
-    length = math.prod(stage.extent(axis) for axis in stage.reduced)
     blocks: list[Level] = []
     rows = tile.unrolled
     if rows is not None:
         fitting = max(1, int(target.l2_bytes / 2 / max(4.0, 4 * length)) // tile.count) * tile.count
-        step = min(max(fitting, tile.count), 16 * tile.count, _round_up(stage.extent(rows), tile.count))
+        step = min(max(fitting, tile.count), _ROW_TILES * tile.count, _round_up(stage.extent(rows), tile.count))
         blocks.append(Level(rows, step))
         tickets *= math.ceil(stage.extent(rows) / step)
     vector = tile.vector
