@@ -7,6 +7,7 @@ import pytest
 
 import snell as sn
 from snell.errors import OutOfRangeError
+from snell.graph.philox import philox_bits
 from snell.symbolic import Dim
 
 
@@ -58,3 +59,35 @@ def test_attention_of_a_symbolic_width_scales_in_its_own_dtype() -> None:
 def test_gelu_of_minus_infinity_is_nan_as_in_pytorch() -> None:
     x = np.full(9, -np.inf, np.float32)
     assert np.isnan(sn.compile(lambda x: sn.gelu(x))(x).numpy()).all()
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.uint8, np.uint64])
+def test_shifts_reach_every_place(dtype: type) -> None:
+    bits = np.iinfo(dtype).bits
+    values = np.array([1, 5, np.iinfo(dtype).max, np.iinfo(dtype).min], dtype)
+    x, count = np.meshgrid(values, np.array([0, 1, bits - 2, bits - 1], dtype))
+    left, right = sn.compile(lambda x, c: (sn.left_shift(x, c), sn.right_shift(x, c)))(x, count)
+    np.testing.assert_array_equal(left.numpy(), np.left_shift(x, count))
+    np.testing.assert_array_equal(right.numpy(), np.right_shift(x, count))
+
+
+def test_random_words_are_those_of_the_interpreter() -> None:
+    key = np.array([7, 1 << 31], np.uint32)
+    words = sn.compile(lambda key: sn.random.bits(key, (3, 5)))(key).numpy()
+    np.testing.assert_array_equal(words, philox_bits(15, (7, 1 << 31)).reshape(3, 5))
+
+
+@pytest.mark.parametrize("dtype", [np.uint64, np.int64, np.float64])
+def test_masked_loads_wider_than_a_register_read_nothing_outside(dtype: type) -> None:
+    """Two loads of one address whose first halves are masked out made LLVM 22.1 read them."""
+    x = np.arange(1, 92).reshape(7, 13).astype(dtype)
+    condition = np.random.default_rng(0).random((7, 13)) < 0.5
+
+    def shifted(x: sn.Tensor, places: int) -> sn.Tensor:
+        return sn.pad(x, [(0, 0), (places, -places)])
+
+    f = sn.compile(lambda x, c: sn.where(c, shifted(sn.maximum(x, shifted(x, 4)), 8), sn.maximum(x, shifted(x, 4))))
+    near = np.maximum(x, np.pad(x, [(0, 0), (4, 0)])[:, :13])
+    np.testing.assert_array_equal(
+        f(x, condition).numpy(), np.where(condition, np.pad(near, [(0, 0), (8, 0)])[:, :13], near)
+    )

@@ -1,6 +1,6 @@
 """Philox4x32-10 words as vector arithmetic: the same bits as `graph.philox`, computed for each element by itself.
 
-Words are held in u64 lanes, whose products of two 32-bit numbers are exact; `position` is the element's row-major index.
+Words are held in u64 lanes, where products of 32-bit numbers are exact; `position` is the element's row-major index.
 """
 
 from __future__ import annotations
