@@ -1,9 +1,9 @@
 """Lowering: a stage and its levels become loops, accumulators and a store.
 
 The accumulators live in registers from the first level after which every data axis is unrolled or vectorised.  A level
-of a reduced axis outside that point makes passes over the result, which holds the sums between them.  A reduced axis with two serial
-levels adds up in two steps: what runs inside the outer one has an accumulator of its own, added to the total after it,
-so that no number takes in more terms than it can hold accurately.
+of a reduced axis outside that point makes passes over the result, which holds the sums between them.  A reduced axis
+with two serial levels adds up in two steps: what runs inside the outer one has an accumulator of its own, added to the
+total after it, so that no number takes in more terms than it holds accurately.
 """
 
 from __future__ import annotations
