@@ -15,6 +15,9 @@ import numpy as np
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "src"), str(Path(__file__).resolve().parents[1])]
 
+from tests.codegen.fuzz import packed_columns
+from tests.codegen.kernels import Runner, levels, nest, reduction
+
 from snell.codegen import llvm
 from snell.codegen.emitter import emit_kernel
 from snell.codegen.host import host_target
@@ -39,8 +42,6 @@ from snell.loops.ir import (
 )
 from snell.rewrite.term import Subtract, Tensor, cast, load, number, term
 from snell.symbolic import Axis, Expr, as_expr
-from tests.codegen.fuzz import packed_columns
-from tests.codegen.kernels import Runner, levels, nest, reduction
 
 REPEATS = 15
 LOG2_E = 1.4426950408889634

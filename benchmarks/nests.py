@@ -44,7 +44,8 @@ class Nest:
 
     def roofline(self, limits: MachineLimits) -> float:
         """Seconds that the machine needs at least (from the cache where the data fits)."""
-        assert limits.f32_flops_per_second is not None and limits.read_bytes_per_second is not None
+        assert limits.f32_flops_per_second is not None
+        assert limits.read_bytes_per_second is not None
         fast = 4.0 if 4 * self.elements < 16 << 20 else 1.0
         memory = 4 * self.elements / (fast * limits.read_bytes_per_second)
         return max(self.flops / limits.f32_flops_per_second, memory)
@@ -73,7 +74,13 @@ def row_reduction(rng: random.Random) -> Nest:
     function = {"sum": sn.sum, "max": sn.max, "softmax": sn.softmax}[kind]
     out = rows * columns if kind == "softmax" else 0
     flops = rows * columns * (20.0 if kind == "softmax" else 1.0)
-    return Nest(f"{kind} {rows}x{columns} axis {axis}", lambda x: function(x, axis=axis), ((rows, columns),), flops, rows * columns + out)
+    return Nest(
+        f"{kind} {rows}x{columns} axis {axis}",
+        lambda x: function(x, axis=axis),
+        ((rows, columns),),
+        flops,
+        rows * columns + out,
+    )
 
 
 def window(rng: random.Random) -> Nest:
@@ -110,7 +117,11 @@ def seconds(nest: Nest, rng: np.random.Generator) -> float:
 
 def main() -> None:
     """Measure and print."""
-    count, seed = (int(argument) for argument in (*sys.argv[1:], "200", "0")[:2]) if len(sys.argv) < 3 else map(int, sys.argv[1:3])
+    count, seed = (
+        (int(argument) for argument in (*sys.argv[1:], "200", "0")[:2])
+        if len(sys.argv) < 3
+        else map(int, sys.argv[1:3])
+    )
     rng, data = random.Random(seed), np.random.default_rng(seed)
     limits = machine_limits(default_engine().threads)
     shares: list[tuple[float, str]] = []
@@ -122,7 +133,9 @@ def main() -> None:
         sys.stdout.flush()
     shares.sort()
     middle = statistics.median(share for share, _ in shares)
-    sys.stdout.write(f"limits {limits}\nmedian {100 * middle:.0f} %, worst {100 * shares[0][0]:.1f} % ({shares[0][1]})\n")
+    sys.stdout.write(
+        f"limits {limits}\nmedian {100 * middle:.0f} %, worst {100 * shares[0][0]:.1f} % ({shares[0][1]})\n"
+    )
 
 
 if __name__ == "__main__":

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from tests.compiler.programs import attention, lowered, spec
 
 import snell as sn
 from snell.loops.ir import Allocate, Blocked, BufferScope, statements
-from tests.compiler.programs import attention, lowered, spec
 
 
 def test_a_matrix_product_with_its_epilogue_is_one_kernel():

@@ -13,7 +13,15 @@ from snell.engine.eager import EagerEvaluator
 from snell.engine.engine import Engine
 from snell.engine.function import CompiledFunction
 from snell.engine.graph import Graph
-from snell.errors import ConfigError, DonatedError, DTypeError, GraphError, OutOfRangeError, ShapeError, UnsupportedError
+from snell.errors import (
+    ConfigError,
+    DonatedError,
+    DTypeError,
+    GraphError,
+    OutOfRangeError,
+    ShapeError,
+    UnsupportedError,
+)
 
 RNG = np.random.default_rng(7)
 

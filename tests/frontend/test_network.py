@@ -60,7 +60,9 @@ def test_attention_agrees_with_pytorch() -> None:
     assert_same(sn.scaled_dot_product_attention(tensor(Q), K, V, scale=0.3), judge(Q, K, V, scale=0.3))
     assert_same(sn.scaled_dot_product_attention(tensor(Q), K, V, is_causal=True), judge(Q, K, V, is_causal=True))
     bias = random(1, 6, 5, 7, seed=3)
-    assert_same(sn.scaled_dot_product_attention(tensor(Q), K, V, tensor(bias)), judge(Q, K, V, attn_mask=torch.from_numpy(bias)))
+    assert_same(
+        sn.scaled_dot_product_attention(tensor(Q), K, V, tensor(bias)), judge(Q, K, V, attn_mask=torch.from_numpy(bias))
+    )
 
 
 def test_a_fully_masked_row_gives_zeros_whatever_the_values() -> None:
@@ -84,7 +86,8 @@ def test_grouped_heads_share_keys() -> None:
     mask = np.random.default_rng(0).random((2, 6, 5, 7)) < 0.7
     assert_same(sn.scaled_dot_product_attention(tensor(Q), k, v), judge(Q, k, v, enable_gqa=True))
     assert_same(
-        sn.scaled_dot_product_attention(tensor(Q), k, v, tensor(mask)), judge(Q, k, v, attn_mask=torch.from_numpy(mask), enable_gqa=True)
+        sn.scaled_dot_product_attention(tensor(Q), k, v, tensor(mask)),
+        judge(Q, k, v, attn_mask=torch.from_numpy(mask), enable_gqa=True),
     )
     with pytest.raises(ShapeError, match="multiple of the 4 key heads"):
         sn.scaled_dot_product_attention(tensor(Q), K[:, :4], V[:, :4])
@@ -103,7 +106,10 @@ def test_a_decoder_attends_from_its_place_in_the_cache() -> None:
         mask = torch.arange(fresh)[:, None] + cached >= torch.arange(cached + fresh)
         expected = judge(q, k, v, attn_mask=mask, enable_gqa=True).numpy()
         (result,) = run(
-            lambda q, k, v: sn.scaled_dot_product_attention(q, k, v, is_causal=True, query_offset=past), specs, [q, k, v], past=cached
+            lambda q, k, v: sn.scaled_dot_product_attention(q, k, v, is_causal=True, query_offset=past),
+            specs,
+            [q, k, v],
+            past=cached,
         )
         np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
         starts = tensor(np.array([cached]))

@@ -51,7 +51,7 @@ def softmax() -> Graph:
 
 def everything() -> Graph:
     sketch = Sketch()
-    ids = sketch.input("ids \"quoted\"", (4,), i64, donated=True)
+    ids = sketch.input('ids "quoted"', (4,), i64, donated=True)
     plane = sketch.input("w", (2, 4), u4, frozen=True, storage=Storage(18, (64, 4)))
     padded = sketch.move(sketch.apply(Contiguous(bf16), plane), "pad", (0, 1), (1, 0))
     third = sketch.apply(Mul(), padded, sketch.constant(Fraction(1, 3), bf16, (3, 5)))

@@ -74,10 +74,11 @@ def test_imports_stand_at_the_top(sources: tuple[Source, ...]) -> None:
 
 
 def test_a_package_file_only_exports(sources: tuple[Source, ...]) -> None:
+    # The root is the one exception: it loads language models and file formats when they are first asked for.
     busy = [
         f"{source.name}:{node.lineno}"
         for source in sources
-        if source.name.endswith("__init__.py")
+        if source.name.endswith("/__init__.py")
         for node in source.tree.body
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.For | ast.While | ast.With)
     ]

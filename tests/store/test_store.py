@@ -162,7 +162,7 @@ from tests.store.test_store import counting_fetch, tiny_store
 tiny_store(Path({str(tmp_path)!r}), counting_fetch).install("tiny")
 """
     processes = [python(code), python(code)]
-    assert [process.communicate(timeout=60) and process.returncode for process in processes] == [0, 0]
+    assert [process.communicate(timeout=240) and process.returncode for process in processes] == [0, 0]
     assert tiny_store(tmp_path).find("tiny") is not None
     assert (tmp_path / "fetches").read_text() == "x"
 

@@ -1,6 +1,6 @@
 """A loop of nothing but fused multiply-adds: the arithmetic limit of a core, measured rather than looked up.
 
-    void @fma_loop(i64 %rounds, ptr %out)        rounds · CHAINS · lanes · 2 floating-point operations
+void @fma_loop(i64 %rounds, ptr %out)        rounds · CHAINS · lanes · 2 floating-point operations
 """
 
 from __future__ import annotations
@@ -23,9 +23,7 @@ def fma_loop_ir(target: Target) -> str:
     """Independent chains, enough of them to hide the latency of an addition, and few enough to stay in registers."""
     vector = f"<{target.lanes(f32)} x float>"
     intrinsic = f"@llvm.fma.v{target.lanes(f32)}f32"
-    phis = "\n".join(
-        f"  %x{k} = phi {vector} [ splat (float {k}.0), %entry ], [ %y{k}, %loop ]" for k in range(CHAINS)
-    )
+    phis = "\n".join(f"  %x{k} = phi {vector} [ splat (float {k}.0), %entry ], [ %y{k}, %loop ]" for k in range(CHAINS))
     body = "\n".join(
         f"  %y{k} = call {vector} {intrinsic}({vector} %x{k}, {vector} splat (float 0.5), {vector} splat (float 1.0))"
         for k in range(CHAINS)

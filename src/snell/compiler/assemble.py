@@ -120,10 +120,14 @@ class _Assembly:
             return name
         operation = self.inputs.get(name)
         shape, size = tensor.shape, None
-        if buffer is not None and isinstance(buffer.layout, Blocked):  # a packed weight is a flat array of what is stored
+        if buffer is not None and isinstance(
+            buffer.layout, Blocked
+        ):  # a packed weight is a flat array of what is stored
             shape = (as_size(stored_bytes(buffer) // tensor.dtype.itemsize),)
         dtype = tensor.dtype
-        if operation is not None and operation.storage is not None:  # a window of bytes, of whatever length the file has
+        if (
+            operation is not None and operation.storage is not None
+        ):  # a window of bytes, of whatever length the file has
             dtype, size = u8, as_expr(0)
         role = self._role(tensor, operation)
         offset = as_expr(0) if role is Role.ARENA else None

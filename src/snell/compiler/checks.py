@@ -1,6 +1,6 @@
 """Run-time checks as ordinary outputs: for each check, how often it fails and the value at the first failure.
 
-    failures = Σ (not condition)        first = n - max((n - i)·(not condition))        value = values[first]
+failures = Σ (not condition)        first = n - max((n - i)·(not condition))        value = values[first]
 """
 
 from __future__ import annotations

@@ -45,8 +45,6 @@ def compile(
     """
 
     def wrap(inner: Callable[..., Any]) -> CompiledFunction:
-        return CompiledFunction(
-            inner, default_engine(), static=static, dims=dims, donate=donate, precision=precision
-        )
+        return CompiledFunction(inner, default_engine(), static=static, dims=dims, donate=donate, precision=precision)
 
     return wrap if function is None else wrap(function)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Engine", "Prepared"]
 
+
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """A program ready to bind, and the names of its outputs in the order of the executable's results."""

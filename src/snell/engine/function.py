@@ -83,7 +83,9 @@ class CompiledFunction:
     def explain(self) -> Report:
         """What the most recently compiled variant became; ConfigError before the first call."""
         if not self._variants:
-            raise ConfigError(f"{self.__name__} has not been called yet; call it once with its arguments, then explain it")
+            raise ConfigError(
+                f"{self.__name__} has not been called yet; call it once with its arguments, then explain it"
+            )
         variant = list(self._variants.values())[-1]
         return self._engine.explain(variant.graph, self._policy)
 
@@ -94,7 +96,9 @@ class CompiledFunction:
         if isinstance(item, int) and item < len(self._names):
             return self._names[item]
         if item not in self._names:
-            raise ConfigError(f"{item!r} is no argument of {self._function!r}; expected one of {', '.join(self._names)}")
+            raise ConfigError(
+                f"{item!r} is no argument of {self._function!r}; expected one of {', '.join(self._names)}"
+            )
         return str(item)
 
     def _arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -108,7 +112,7 @@ class CompiledFunction:
         if isinstance(leaf, bool | int | float):
             return type(leaf)
         shape, dtype = _shape_and_dtype(leaf)
-        return ((len(shape), dtype) if self._dims else (shape, dtype))
+        return (len(shape), dtype) if self._dims else (shape, dtype)
 
     def _compile(self, arguments: Mapping[str, Any]) -> _Variant:
         dynamic = {name: value for name, value in arguments.items() if name not in self._static}
@@ -160,7 +164,9 @@ class CompiledFunction:
         if declared is None:
             return list(shape)
         if len(declared) != len(shape):
-            raise ShapeError(f"argument {name!r} has {len(shape)} axes, its dims name {len(declared)}; expected one entry an axis")
+            raise ShapeError(
+                f"argument {name!r} has {len(shape)} axes, its dims name {len(declared)}; expected one entry an axis"
+            )
         return [
             size if dim is None else Dim(dim, min=0, typical=(size,)) if isinstance(dim, str) else dim
             for size, dim in zip(shape, declared, strict=True)

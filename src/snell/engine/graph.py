@@ -52,7 +52,9 @@ class Graph:
         self._executable: Executable | None = None
         self._inputs: tuple[str, ...] = ()
 
-    def tensor(self, shape: tuple[int | Dim, ...] | int, dtype: DTypeLike = f32, name: str | None = None) -> GraphTensor:
+    def tensor(
+        self, shape: tuple[int | Dim, ...] | int, dtype: DTypeLike = f32, name: str | None = None
+    ) -> GraphTensor:
         """A new input of `shape` (integers, Dims) and dtype."""
         sizes = tuple(as_size(as_expr(size)) for size in (shape if isinstance(shape, tuple) else (shape,)))
         label = name or f"tensor{len(self._shapes)}"
@@ -71,7 +73,9 @@ class Graph:
             not isinstance(size, int) or size == n for size, n in zip(shape, array.shape, strict=True)
         )
         if not fits:
-            raise ShapeError(f"{tensor.name!r} expected shape {show_shape(shape)}, received {array.shape}; reshape the values")
+            raise ShapeError(
+                f"{tensor.name!r} expected shape {show_shape(shape)}, received {array.shape}; reshape the values"
+            )
         self.trace.arrays[tensor.name] = array
 
     def retrieve(self, operand: Operand) -> Retrieved:

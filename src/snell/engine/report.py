@@ -8,7 +8,6 @@ from functools import cached_property
 from snell.codegen.llvm import assembly
 from snell.compiler.compile import Compilation
 from snell.loops.text import print_kernel
-
 from snell.targets import Target
 
 __all__ = ["KernelReport", "Report"]

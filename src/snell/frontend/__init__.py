@@ -179,7 +179,6 @@ __all__ = [
     "astype",
     "atan",
     "atanh",
-
     "avg_pool",
     "barrier",
     "batch_norm",

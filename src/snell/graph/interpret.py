@@ -266,6 +266,3 @@ def _apply(op: Op, arguments: Sequence[Array], node: Node, place: View, block: B
             return np.asarray(op.evaluate(*arguments))
         case _:
             raise GraphError(f"the interpreter has no meaning for {type(op).__name__}")
-
-
-

@@ -193,7 +193,7 @@ def _pack_phase(copy: Packing, target: Target) -> Phase:
 def _fused(group: Group, target: Target, threads: int) -> tuple[tuple[Phase, ...], tuple[Buffer, ...]]:
     """Several stages under shared outer axes: tickets over them, rows in blocks, values between them local."""
     rows, block = group.outer[-1], _row_block(group, target)
-    fixed = tuple((axis, 1) for axis in group.outer[:-1]) + ((rows, block),)
+    fixed = (*((axis, 1) for axis in group.outer[:-1]), (rows, block))
     made = frozenset(stage.tensor for stage in group.stages)
     stages = [replace(stage, ranges=fixed, inside=made) for stage in group.stages]
     once: list[Statement] = []

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from snell.loops.access import access_of
-from snell.loops.stage import Stage, rename_axes, split_axes
+from snell.loops.retarget import Parts, rebuilt_stage, split_stage
+from snell.loops.stage import Stage
 from snell.rewrite.cut import typical_size
 from snell.rewrite.term import Load, Tensor
 from snell.symbolic import Axis, Expr, as_expr
@@ -44,7 +45,10 @@ class _Growing:
 
 
 def group_stages(stages: Sequence[Stage], kept: Iterable[Tensor], target: Target, threads: int) -> list[Group]:
-    """Groups in execution order (stages must have axes of their own); `kept` tensors (outputs) are stored even when all their readers share the group."""
+    """Groups in execution order (stages must have axes of their own).
+
+    `kept` tensors (outputs) are stored even when all their readers share the group.
+    """
     growing: list[_Growing] = []
     for stage in stages:
         joined = _join(growing, stage, target, threads)
@@ -78,7 +82,7 @@ def _join(growing: list[_Growing], stage: Stage, target: Target, threads: int) -
         shared = _shared_axes(group, aligned)
         if not shared:
             continue
-        renamed = rename_axes(aligned, {own: outer for outer, own in shared.items()})
+        renamed = rebuilt_stage(aligned, {own: outer for outer, own in shared.items()})
         candidate = [_in_group(s, tuple(shared)) for s in (*group.stages, renamed)]
         if _pays(candidate, group, tuple(shared), target, threads):
             group.stages, group.outer = candidate, tuple(shared)
@@ -129,7 +133,7 @@ def _matched(written: Expr, read: Expr) -> dict[Axis, Axis]:
 def _aligned(group: _Growing, stage: Stage) -> Stage:
     """Split the stage's axes as the producers split theirs: `x[3*a + b]` read at `x[c]` makes `c` two axes."""
     places = {s.tensor: s.indices for s in group.stages}
-    parts: dict[Axis, tuple[tuple[Axis, ...], Expr]] = {}
+    parts: dict[Axis, Parts] = {}
     for item in stage.loads():
         assert isinstance(item.op, Load)
         for written, read in zip(places.get(item.op.tensor, ()), item.op.indices, strict=False):
@@ -141,7 +145,7 @@ def _aligned(group: _Growing, stage: Stage) -> Stage:
                 ordered = sorted(fresh, key=lambda a: -written.coefficient(a))
                 place = written.substitute({a: as_expr(b) for a, b in fresh.items()})  # type: ignore[arg-type]
                 parts[own] = (tuple(fresh[a] for a in ordered), place)
-    return split_axes(stage, parts) if parts else stage
+    return split_stage(stage, parts) if parts else stage
 
 
 def _lone_axis(expression: Expr) -> Axis | None:

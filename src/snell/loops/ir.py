@@ -231,7 +231,9 @@ class Kernel:
 
     def locals(self) -> tuple[Buffer, ...]:
         """Every local buffer, in order of allocation."""
-        found = [b for phase in self.phases for s in statements(phase.body) if isinstance(s, Allocate) for b in s.buffers]
+        found = [
+            b for phase in self.phases for s in statements(phase.body) if isinstance(s, Allocate) for b in s.buffers
+        ]
         return tuple(dict.fromkeys(found))
 
 

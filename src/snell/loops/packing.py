@@ -18,7 +18,7 @@ from snell.rewrite.term import Tensor, Term, load
 from snell.symbolic import Axis, as_expr
 from snell.targets import Target
 
-__all__ = ["Packing", "PackedStage", "pack_operands"]
+__all__ = ["PackedStage", "Packing", "pack_operands"]
 
 
 _SHORT = 4
@@ -56,9 +56,7 @@ class PackedStage:
     buffers: tuple[Buffer, ...]
 
 
-def pack_operands(
-    stage: Stage, schedule: StageSchedule, scope: BufferScope, outer: Sequence[Axis] = ()
-) -> PackedStage:
+def pack_operands(stage: Stage, schedule: StageSchedule, scope: BufferScope, outer: Sequence[Axis] = ()) -> PackedStage:
     """Replace the loads the schedule wants packed; `outer` axes are fixed while the packed buffer lives."""
     assert schedule.tile is not None
     vector = schedule.tile.vector

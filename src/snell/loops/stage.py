@@ -7,17 +7,17 @@ nested inside another reduction, or over other axes, become definitions of their
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 from snell.dtypes import DType
-from snell.loops.ir import Accumulator, Combine, ReadAccumulator, read
+from snell.loops.ir import Accumulator, Combine, read
 from snell.rewrite.cut import typical_size
 from snell.rewrite.definition import Definition
-from snell.rewrite.term import Index, Load, Max, Reduction, Sum, Tensor, Term, index, load, term, walk
-from snell.symbolic import Axis, Expr, Opaque, as_expr, as_size
+from snell.rewrite.term import Load, Max, Reduction, Sum, Tensor, Term, load, term, walk
+from snell.symbolic import Axis, Expr, as_expr, as_size
 
-__all__ = ["Partial", "Stage", "map_term", "rename_axes", "split_axes", "stages_of", "substitute_axes"]
+__all__ = ["Partial", "Stage", "map_term", "stages_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,34 +84,6 @@ def _with_arguments(item: Term, args: tuple[Term, ...]) -> Term:
     return item if args == item.args else term(item.op, args, item.dtype)
 
 
-def substitute_axes(root: Term, mapping: dict[Axis, Expr]) -> Term:
-    """Replace free axes in loads and index values (bound axes must not be among them)."""
-
-    def expression(value: Expr) -> Expr:
-        def atom(a: object) -> Expr | None:
-            if isinstance(a, Axis):
-                return mapping.get(a)
-            if isinstance(a, Opaque) and isinstance(a.key, Term) and a.axes & mapping.keys():
-                inner = substitute_axes(a.key, mapping)
-                return as_expr(Opaque(inner, a.lower, a.upper, inner.free))
-            return None
-
-        return value.map_atoms(atom)
-
-    def replace(item: Term) -> Term | None:
-        if not item.free & mapping.keys():
-            return item
-        match item.op:
-            case Load(tensor, indices, guards):
-                return load(tensor, tuple(map(expression, indices)), tuple(map(expression, guards)))
-            case Index(value):
-                return index(expression(value))
-            case _:
-                return None
-
-    return map_term(root, replace)
-
-
 def _reductions(root: Term) -> list[Term]:
     """Outermost reductions below a term."""
     found: dict[Term, None] = {}
@@ -158,7 +130,8 @@ def stages_of(definition: Definition, fresh: Iterator[int]) -> list[Stage]:
     if roots:
         chosen = _largest(roots)
         for other in roots:
-            assert isinstance(other.op, Reduction) and isinstance(chosen.op, Reduction)
+            assert isinstance(other.op, Reduction)
+            assert isinstance(chosen.op, Reduction)
             if set(other.op.axes) != set(chosen.op.axes):
                 value = map_term(value, lambda t, other=other: hoist(other) if t is other else None)
         roots = _reductions(value)
@@ -186,44 +159,3 @@ def _stage(definition: Definition, value: Term, roots: Sequence[Term]) -> Stage:
 def accumulator_dtype(dtype: DType) -> DType:
     """Reductions accumulate in the term's dtype; 16-bit floats were widened while terms were built."""
     return dtype
-
-
-def split_axes(stage: Stage, parts: dict[Axis, tuple[tuple[Axis, ...], Expr]]) -> Stage:
-    """The stage with data axes replaced by several: axis → (its parts, the axis as an expression of them)."""
-    places = {axis: place for axis, (_, place) in parts.items()}
-    axes = tuple(part for axis in stage.axes for part in (parts[axis][0] if axis in parts else (axis,)))
-    renamed = {p.accumulator: replace(p.accumulator, axes=axes) for p in stage.partials}
-
-    def swap(item: Term) -> Term | None:
-        if isinstance(item.op, ReadAccumulator):
-            return term(ReadAccumulator(renamed[item.op.accumulator]), (), item.dtype)
-        return None
-
-    partials = tuple(Partial(renamed[p.accumulator], substitute_axes(p.body, places)) for p in stage.partials)
-    indices = tuple(index_.substitute(places) for index_ in stage.indices)  # type: ignore[arg-type]
-    value = substitute_axes(map_term(stage.value, swap), places)
-    return replace(stage, axes=axes, indices=indices, partials=partials, value=value)
-
-
-def rename_axes(stage: Stage, mapping: dict[Axis, Axis]) -> Stage:
-    """The same stage over other axes (extents must agree)."""
-    places = {old: as_expr(new) for old, new in mapping.items()}
-    axes = tuple(mapping.get(axis, axis) for axis in stage.axes)
-    renamed = {p.accumulator: replace(p.accumulator, axes=axes) for p in stage.partials}
-
-    def swap(item: Term) -> Term | None:
-        if isinstance(item.op, ReadAccumulator):
-            return term(ReadAccumulator(renamed[item.op.accumulator]), (), item.dtype)
-        return None
-
-    partials = tuple(Partial(renamed[p.accumulator], substitute_axes(p.body, places)) for p in stage.partials)
-    return Stage(
-        stage.tensor,
-        axes,
-        tuple(index_.substitute(places) for index_ in stage.indices),  # type: ignore[arg-type]
-        tuple(mapping.get(axis, axis) for axis in stage.reduced),
-        partials,
-        substitute_axes(map_term(stage.value, swap), places),
-        tuple((mapping.get(axis, axis), size) for axis, size in stage.ranges),
-        stage.inside,
-    )

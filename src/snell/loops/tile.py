@@ -20,7 +20,9 @@ from snell.targets import Target
 __all__ = ["Tile", "choose_tile", "lanes_of", "ordered_reductions", "reduced_rank", "unrolled_reductions"]
 
 _UNROLL = 4
-_RUN_START = 500.0  # cycles until a new stream from memory is prefetched at full rate (measured: 1 cycle a 576-byte row)
+_RUN_START = (
+    500.0  # cycles until a new stream from memory is prefetched at full rate (measured: 1 cycle a 576-byte row)
+)
 _DECODING = 6  # registers that converting operands takes in flight; fewer make the register allocator spill (measured)
 _LATENCY = 4.0
 _LOADS_PER_CYCLE = 2.0
@@ -267,7 +269,9 @@ class _Frame:
         arithmetic = sum(self._width(free, vectors, count) for free in self.operations)
         additions = vectors if self.reduces_lanes else 1
         steps = _LATENCY * additions / max(1, chains)
-        cycles = max(work * sums / 2.0, loads / _LOADS_PER_CYCLE, arithmetic / _OPERATIONS_PER_CYCLE, steps) + 0.15 * loads
+        cycles = (
+            max(work * sums / 2.0, loads / _LOADS_PER_CYCLE, arithmetic / _OPERATIONS_PER_CYCLE, steps) + 0.15 * loads
+        )
         cycles += self._edge_cost(vectors, count, chains)
         return cycles / (work * self.lanes * self._use(count)) + (self.restarts if count > 1 else 0.0)
 
@@ -337,4 +341,6 @@ def _worth_packing(stage: Stage, item: Term, vector: Axis) -> bool:
     if not isinstance(item.op, Load) or not all(a.is_vector(vector) for a in loads):
         return True
     jump = max((abs(a.stride(axis) or 0.0) for a in loads for axis in stage.reduced), default=0.0)
-    return jump * item.dtype.itemsize >= _LONG_JUMP and own * item.dtype.itemsize >= _LARGE and whole / own >= _LONG_REUSE
+    return (
+        jump * item.dtype.itemsize >= _LONG_JUMP and own * item.dtype.itemsize >= _LARGE and whole / own >= _LONG_REUSE
+    )

@@ -15,7 +15,20 @@ from dataclasses import dataclass, field
 
 from snell.dtypes import bool_
 from snell.graph.node import Graph, Node, Operand
-from snell.graph.primitives import Binary, Constant, Contiguous, Input, Iota, Mul, Random, Reduce, ScalarFunction, Source, SumReduce, Unary
+from snell.graph.primitives import (
+    Binary,
+    Constant,
+    Contiguous,
+    Input,
+    Iota,
+    Mul,
+    Random,
+    Reduce,
+    ScalarFunction,
+    Source,
+    SumReduce,
+    Unary,
+)
 from snell.rewrite.selection import selects_one
 from snell.symbolic import Axis, Expr, View, as_expr
 
@@ -182,7 +195,9 @@ def _visit_reduction(state: _State, node: Node) -> None:
     if operand.node in state.pending:
         _store(state, operand.node)
     for candidate in _product_operands(state, operand):
-        if _core_cost(state, candidate, bound) > 0 and _volume(candidate.shape) >= _MANY * _volume(candidate.node.shape):
+        if _core_cost(state, candidate, bound) > 0 and _volume(candidate.shape) >= _MANY * _volume(
+            candidate.node.shape
+        ):
             _store(state, candidate.node)
     _hold(state, node, node)
     state.cost[node] = _EXPENSIVE

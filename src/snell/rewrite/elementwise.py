@@ -1,6 +1,6 @@
 """Element-wise primitives as terms, with the idioms that need no rule.
 
-    Mul(bool, x) → Select     Mul(bool, bool) → And     c < True → Not(c)     not a<b and not b<a (integers) → Equal
+Mul(bool, x) → Select     Mul(bool, bool) → And     c < True → Not(c)     not a<b and not b<a (integers) → Equal
 """
 
 from __future__ import annotations

@@ -38,9 +38,7 @@ def replaced_expression(expression: Expr, axes: Mapping[Axis, Expr], terms: Mapp
     return expression.substitute(mapping)  # type: ignore[arg-type]
 
 
-def rebuilt(
-    item: Term, terms: Mapping[Term, Term], axes: Mapping[Axis, Expr], guards: tuple[Expr, ...] = ()
-) -> Term:
+def rebuilt(item: Term, terms: Mapping[Term, Term], axes: Mapping[Axis, Expr], guards: tuple[Expr, ...] = ()) -> Term:
     """The operation of `item` with arguments and loaded indices looked up in `terms`, and free axes replaced.
 
     Loads that are not provably in range afterwards get the `guards` besides their own.

@@ -6,9 +6,9 @@ import numpy as np
 
 import snell as sn
 from snell.bench.cases import Bert, Llm, LlmFigure, StartupFigure
+from snell.bench.minilm import MiniLM, minilm_weights, token_ids
 from snell.bench.models import model_path
 from snell.bench.peers.child import peak_memory, reading, seconds_until_reported
-from snell.bench.minilm import MiniLM, minilm_weights, token_ids
 from snell.bench.peers.peer import Gauge, Program, Timed, unsupported
 from snell.config import process_environment
 

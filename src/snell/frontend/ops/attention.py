@@ -80,13 +80,17 @@ def _groups(q: Tensor, k: Tensor, v: Tensor) -> int:
         raise DTypeError(f"scaled_dot_product_attention expected floats, received {q.dtype}")
     if min(q.ndim, k.ndim, v.ndim) < 2 or q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
         shown = ", ".join(show_shape(t.shape) for t in (q, k, v))
-        raise ShapeError(f"scaled_dot_product_attention expected query (…, q, d), key (…, k, d), value (…, k, e), received {shown}")
+        raise ShapeError(
+            f"scaled_dot_product_attention expected query (…, q, d), key (…, k, d), value (…, k, e), received {shown}"
+        )
     if q.ndim < 3 or k.ndim < 3 or q.shape[-3] == k.shape[-3] or k.shape[-3] == 1:
         return 1
     heads, shared = as_expr(q.shape[-3]), as_expr(k.shape[-3])
     groups = heads // shared
     if groups * shared != heads or not groups.is_constant:
-        raise ShapeError(f"scaled_dot_product_attention expected a multiple of the {shared} key heads, received {heads} query heads")
+        raise ShapeError(
+            f"scaled_dot_product_attention expected a multiple of the {shared} key heads, received {heads} query heads"
+        )
     return groups.constant
 
 
