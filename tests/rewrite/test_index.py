@@ -85,9 +85,7 @@ def test_embedding_is_an_indexed_load(dtype: object) -> None:
     rows = sketch.move(sketch.move(table, "reshape", (1, 1000, 16)), "expand", shape)
     taken = sketch.apply(SumReduce((1,)), sketch.apply(Mul(), sketch.equal(*wide), rows))
     definition = single(taken)
-    assert str(definition) == (
-        "out[i0, i1] = table[<ids[i0]>, i1 if <ids[i0]> >= 0 and -1*<ids[i0]> + 999 >= 0]"
-    )
+    assert str(definition) == ("out[i0, i1] = table[<ids[i0]>, i1 if <ids[i0]> >= 0 and -1*<ids[i0]> + 999 >= 0]")
     positions = np.array([3, 999, -1, 1000, 0]).astype(dtype.numpy)  # type: ignore[attr-defined]
     values = {"table": np.random.default_rng(0).normal(size=(1000, 16)).astype("f"), "ids": positions}
     np.testing.assert_array_equal(run((definition,), values)["out"], interpret(Graph((("out", taken),)), values)[0])
