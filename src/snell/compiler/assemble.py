@@ -49,12 +49,12 @@ class _Assembly:
     compiler: KernelCompiler
     inputs: dict[str, Input]
     dims: tuple[Dim, ...]
-    outputs: set[str] = field(default_factory=set)
-    aliases: dict[Tensor, Tensor] = field(default_factory=dict)
-    slots: dict[str, BufferSlot] = field(default_factory=dict)
-    calls: list[tuple[Call, tuple[str, ...]]] = field(default_factory=list)
-    lives: dict[str, tuple[Expr, int, int]] = field(default_factory=dict)
-    objects: dict[CodeObject, None] = field(default_factory=dict)
+    outputs: set[str] = field(default_factory=set[str])
+    aliases: dict[Tensor, Tensor] = field(default_factory=dict[Tensor, Tensor])
+    slots: dict[str, BufferSlot] = field(default_factory=dict[str, BufferSlot])
+    calls: list[tuple[Call, tuple[str, ...]]] = field(default_factory=list[tuple[Call, tuple[str, ...]]])
+    lives: dict[str, tuple[Expr, int, int]] = field(default_factory=dict[str, tuple[Expr, int, int]])
+    objects: dict[CodeObject, None] = field(default_factory=dict[CodeObject, None])
 
     def build(self, kernels: Iterable[BuiltKernel], outputs: Sequence[str], checks: Sequence[CheckOutput]) -> Program:
         for name, operation in self.inputs.items():

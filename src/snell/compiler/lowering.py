@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -38,10 +38,10 @@ Rewriter = Callable[[Definition], Definition]
 class PassTimes:
     """Seconds spent in each named pass, in the order they first ran."""
 
-    seconds: dict[str, float] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict[str, float])
 
     @contextmanager
-    def measure(self, name: str) -> Iterator[None]:
+    def measure(self, name: str) -> Generator[None, None, None]:
         start = time.perf_counter()
         try:
             yield

@@ -33,7 +33,7 @@ class KernelCompiler:
 
     target: Target
     fetch: ObjectSource
-    compiled: dict[Kernel, CompiledKernel] = field(default_factory=dict)
+    compiled: dict[Kernel, CompiledKernel] = field(default_factory=dict[Kernel, CompiledKernel])
 
     def __call__(self, kernel: Kernel) -> CompiledKernel:
         found = self.compiled.get(kernel)

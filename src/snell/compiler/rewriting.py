@@ -21,7 +21,7 @@ class ProgramRewriter:
     """`rewriter(template) -> template`; `reports` holds one report for each, with the definition it began from."""
 
     policy: Policy = Policy.DEFAULT
-    reports: list[tuple[str, RewriteReport]] = field(default_factory=list)
+    reports: list[tuple[str, RewriteReport]] = field(default_factory=list[tuple[str, RewriteReport]])
 
     def __call__(self, template: Definition) -> Definition:
         """The definition over an equal, cheaper term."""

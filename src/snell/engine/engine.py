@@ -60,7 +60,7 @@ class Engine:
     """Compiles for one machine under one configuration; safe to use from several threads."""
 
     config: Config
-    programs: dict[str, Prepared] = field(default_factory=dict)
+    programs: dict[str, Prepared] = field(default_factory=dict[str, Prepared])
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     @property

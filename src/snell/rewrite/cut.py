@@ -60,12 +60,12 @@ class _State:
     """What is known of each node while walking: stored, holding a pending reduction, cost, made of frozen inputs only."""
 
     readers: dict[Node, tuple[Node, ...]]
-    stored: dict[Node, None] = field(default_factory=dict)
-    pending: dict[Node, Node] = field(default_factory=dict)
-    converging: set[Node] = field(default_factory=set)
-    cost: dict[Node, float] = field(default_factory=dict)
-    frozen: set[Node] = field(default_factory=set)
-    positional: set[Node] = field(default_factory=set)
+    stored: dict[Node, None] = field(default_factory=dict[Node, None])
+    pending: dict[Node, Node] = field(default_factory=dict[Node, Node])
+    converging: set[Node] = field(default_factory=set[Node])
+    cost: dict[Node, float] = field(default_factory=dict[Node, float])
+    frozen: set[Node] = field(default_factory=set[Node])
+    positional: set[Node] = field(default_factory=set[Node])
 
     def is_inline(self, node: Node) -> bool:
         return node not in self.stored and not isinstance(node.op, Source)
@@ -104,18 +104,14 @@ def _visit(state: _State, node: Node) -> None:
             state.cost[node] = 0.0
             state.positional.add(node)
         case Random():
-            _cut_operands(state, node, lambda operand: state.is_inline(operand.node))
+            for operand in node.operands:
+                if state.is_inline(operand.node):
+                    _store(state, operand.node)
             state.cost[node] = 20.0
         case Reduce():
             _visit_reduction(state, node)
         case _:
             _visit_elementwise(state, node)
-
-
-def _cut_operands(state: _State, node: Node, wanted: object) -> None:
-    for operand in node.operands:
-        if callable(wanted) and wanted(operand):
-            _store(state, operand.node)
 
 
 def _visit_elementwise(state: _State, node: Node) -> None:

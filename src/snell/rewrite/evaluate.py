@@ -71,7 +71,8 @@ def evaluate_definition(
     rank = len(definition.axes)
     places: dict[Any, Any] = dict(known)
     for k, (axis, length) in enumerate(zip(definition.axes, values.shape, strict=True)):
-        places[axis] = np.arange(length).reshape([-1 if j == k else 1 for j in range(rank)])
+        positions = np.arange(length, dtype=np.int64)
+        places[axis] = positions.reshape([-1 if j == k else 1 for j in range(rank)])
     result[tuple(index.evaluate(places) for index in definition.indices)] = values
     return result
 

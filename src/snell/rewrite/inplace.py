@@ -71,7 +71,7 @@ def _interval(guards: tuple[Expr, ...], axis: Axis) -> tuple[Expr, Expr] | None:
     low: Expr | None = None
     high: Expr | None = None
     for guard in guards:
-        if not guard.is_affine_in(axis) or guard.axes() != {axis}:
+        if not guard.is_affine_in(axis) or guard.axes() != frozenset((axis,)):
             return None
         coefficient = guard.coefficient(axis)
         rest = guard - as_expr(axis) * coefficient

@@ -167,11 +167,11 @@ def _free(op: Op, args: tuple[Term, ...]) -> frozenset[Axis]:
         case Index(expression):
             return expression.axes()
         case Load(_, indices, guards):
-            return frozenset().union(*(e.axes() for e in (*indices, *guards))) if indices or guards else frozenset()
+            return frozenset[Axis]().union(*(e.axes() for e in (*indices, *guards)))
         case Reduction(axes):
             return args[0].free - set(axes)
         case _:
-            return frozenset().union(*(arg.free for arg in args)) if args else frozenset()
+            return frozenset[Axis]().union(*(arg.free for arg in args))
 
 
 def number(value: Fraction | int | float, dtype: DType) -> Term:

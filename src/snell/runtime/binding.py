@@ -30,7 +30,7 @@ class Assembled:
     def frozen(self) -> tuple[str, ...]:
         """Names of the frozen arrays that binding asks for."""
         programs = [p for p in (self.program, self.prepare) if p is not None]
-        made = set() if self.prepare is None else set(names(self.prepare, Role.OUTPUT))
+        made = frozenset(() if self.prepare is None else names(self.prepare, Role.OUTPUT))
         return tuple(sorted({name for program in programs for name in names(program, Role.FROZEN)} - made))
 
 
