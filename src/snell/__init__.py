@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from snell import frontend, trees
 from snell.engine.array import Array
-from snell.engine.defaults import compile, default_engine
+from snell.engine.defaults import compile, default_engine, load
 from snell.engine.defaults import graph as Graph  # noqa: N812 - used as a class is
 from snell.engine.eager import EagerEvaluator
 from snell.frontend import *  # noqa: F403 - every operation is public here under its own name
@@ -16,7 +16,19 @@ if TYPE_CHECKING:
     from snell import io, llm
 
 __version__ = "0.1.0"
-__all__ = [*frontend.__all__, "Array", "Dim", "Graph", "compile", "default_engine", "io", "llm", "random", "tree"]
+__all__ = [
+    *frontend.__all__,
+    "Array",
+    "Dim",
+    "Graph",
+    "compile",
+    "default_engine",
+    "io",
+    "llm",
+    "load",
+    "random",
+    "tree",
+]
 
 tree = trees
 # The one permitted default: tensors made from nothing are evaluated by the reference interpreter.

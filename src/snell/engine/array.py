@@ -8,7 +8,7 @@ import numpy as np
 
 from snell.errors import DonatedError
 
-__all__ = ["Array"]
+__all__ = ["Array", "as_input"]
 
 
 class Array:
@@ -85,3 +85,12 @@ class Array:
 
     def __repr__(self) -> str:
         return f"sn.Array({np.array2string(self.numpy(), prefix='sn.Array(')}, dtype={self.dtype})"
+
+
+def as_input(leaf: Any, dtype: np.dtype[Any], donated: bool) -> np.ndarray[Any, Any]:
+    """An argument as the array that a program reads; a donated Array gives its memory away."""
+    if isinstance(leaf, Array):
+        return leaf.donate() if donated else leaf.numpy()
+    if isinstance(leaf, bool | int | float):
+        return np.asarray(leaf, dtype)
+    return np.asarray(leaf)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, overload
@@ -11,8 +12,9 @@ from snell.engine.eager import EagerEvaluator
 from snell.engine.engine import Engine
 from snell.engine.function import CompiledFunction, DimSpec
 from snell.engine.graph import Graph
+from snell.engine.saved import LoadedFunction, read_program
 
-__all__ = ["compile", "default_engine", "graph"]
+__all__ = ["compile", "default_engine", "graph", "load"]
 
 
 @cache
@@ -24,6 +26,11 @@ def default_engine() -> Engine:
 def graph() -> Graph:
     """A new explicit graph on the default engine."""
     return Graph(default_engine(), EagerEvaluator())
+
+
+def load(path: str | os.PathLike[str]) -> LoadedFunction:
+    """The function that `f.save(path)` wrote: nothing is traced, rewritten or compiled."""
+    return read_program(path, default_engine())
 
 
 @overload

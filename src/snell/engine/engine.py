@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from snell.compiler.compile import Compilation
     from snell.engine.report import Report
 
-__all__ = ["Engine", "Prepared"]
+__all__ = ["Engine", "Prepared", "pack", "unpack"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class Engine:
             if found is None:
                 compilation = self.compile(graph, policy)
                 found = Prepared(compilation.assembled, compilation.outputs)
-                self.cache.put(key, _pack(found))
+                self.cache.put(key, pack(found))
             self.programs[key] = found
             return found
 
@@ -107,7 +107,7 @@ class Engine:
                 return self.programs[key]
             data = self.cache.get(key)
             try:
-                found = None if data is None else _unpack(data)
+                found = None if data is None else unpack(data)
             except (FileFormatError, ValueError, KeyError):
                 return None
             if found is not None:
@@ -127,7 +127,7 @@ class Engine:
         return import_module("snell.engine.report").report_of(self.compile(graph, policy), self.target)
 
 
-def _pack(prepared: Prepared) -> bytes:
+def pack(prepared: Prepared) -> bytes:
     """Program and preparation as bytes: lengths, then each."""
     parts = ["\t".join(prepared.outputs).encode(), to_bytes(prepared.assembled.program)]
     if prepared.assembled.prepare is not None:
@@ -135,7 +135,8 @@ def _pack(prepared: Prepared) -> bytes:
     return b"".join(len(part).to_bytes(8, "little") + part for part in parts)
 
 
-def _unpack(data: bytes) -> Prepared:
+def unpack(data: bytes) -> Prepared:
+    """What `pack` wrote; FileFormatError where a program in it is damaged."""
     parts: list[bytes] = []
     position = 0
     while position < len(data):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,8 +13,9 @@ import numpy as np
 
 from snell import trees
 from snell.dtypes import from_numpy
-from snell.engine.array import Array
-from snell.engine.engine import Engine, Prepared
+from snell.engine.array import Array, as_input
+from snell.engine.engine import Engine, Prepared, pack
+from snell.engine.saved import Header, write_program
 from snell.errors import ConfigError, ShapeError, UnsupportedError
 from snell.frontend import TensorSpec, Traced, trace
 from snell.graph.node import Graph
@@ -40,6 +42,9 @@ class _Variant:
     dtypes: tuple[np.dtype[Any], ...]
     donated: tuple[bool, ...]
     output_tree: trees.Structure
+    arguments: tuple[str, ...]
+    structure: trees.Structure
+    weights: Mapping[str, Any]
 
 
 class CompiledFunction:
@@ -88,6 +93,18 @@ class CompiledFunction:
             )
         variant = list(self._variants.values())[-1]
         return self._engine.explain(variant.graph, self._policy)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the most recently compiled variant and its weights to one file, to be loaded by `sn.load`."""
+        if not self._variants:
+            raise ConfigError(f"{self.__name__} has not been called yet; call it once with its arguments, then save it")
+        variant = list(self._variants.values())[-1]
+        dtypes = tuple(dtype.str for dtype in variant.dtypes)
+        header = Header(
+            repr(self._engine.target), variant.arguments, variant.structure, variant.order, dtypes, variant.donated,
+            variant.output_tree,
+        )  # fmt: skip
+        write_program(path, header, pack(variant.prepared), variant.weights)
 
     def _named(self, wanted: Sequence[int | str]) -> frozenset[str]:
         return frozenset(self._name(item) for item in wanted)
@@ -184,7 +201,12 @@ class CompiledFunction:
         dtypes = tuple(slots[name].dtype.numpy for name in prepared.inputs)
         owners = _owners(dynamic)
         donated = tuple(owners[by_name[name]] in self._donate for name in prepared.inputs)
-        return _Variant(executable, prepared, traced.graph, order, dtypes, donated, traced.output_tree)
+        # Leaves are flattened as a mapping at each call, which orders them by the arguments' names.
+        structure = trees.flatten(dict(dynamic))[1]
+        return _Variant(
+            executable, prepared, traced.graph, order, dtypes, donated, traced.output_tree, tuple(dynamic), structure,
+            traced.arrays,
+        )  # fmt: skip
 
 
 def _positions(dynamic: Mapping[str, Any]) -> dict[int, int]:
@@ -212,19 +234,11 @@ def _shape_and_dtype(leaf: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
 
 def _run(variant: _Variant, leaves: Sequence[Any]) -> Any:
     arrays = [
-        _array(leaves[place], dtype, given)
+        as_input(leaves[place], dtype, given)
         for place, dtype, given in zip(variant.order, variant.dtypes, variant.donated, strict=True)
     ]
     outputs = variant.executable(*arrays)
     return trees.unflatten(variant.output_tree, [Array(output) for output in outputs])
-
-
-def _array(leaf: Any, dtype: np.dtype[Any], donated: bool) -> np.ndarray[Any, Any]:
-    if isinstance(leaf, Array):
-        return leaf.donate() if donated else leaf.numpy()
-    if isinstance(leaf, bool | int | float):
-        return np.asarray(leaf, dtype)
-    return np.asarray(leaf)
 
 
 def _policy(precision: str) -> Policy:
