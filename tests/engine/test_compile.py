@@ -184,3 +184,26 @@ def test_defaults_that_are_not_given_belong_to_the_function(engine: Engine):
         return x * scale if offset is None else x * scale + offset
 
     np.testing.assert_allclose(np.asarray(CompiledFunction(shifted, engine)(x, offset=x)), x * 3, rtol=1e-6)
+
+
+def test_an_operand_that_changes_with_the_rows_of_a_group_is_not_packed_before_them(engine: Engine):
+    w = floats(32, 32) * 0.2
+
+    def layers(x: sn.Tensor) -> sn.Tensor:
+        for _ in range(2):
+            q = x @ w
+            x = x + sn.softmax(q @ q.transpose(-1, -2), axis=-1) @ q
+            x = x @ w + sn.mean(x, axis=1, keepdims=True)
+        return sn.mean(x, axis=1)
+
+    texts, tokens = sn.Dim("texts", max=1000, typical=(32,)), sn.Dim("tokens", max=48, typical=(48,))
+    x = floats(3, 20, 32)
+    expected = x.astype(np.float64)
+    for _ in range(2):
+        q = expected @ w
+        s = q @ q.transpose(0, 2, 1)
+        e = np.exp(s - s.max(-1, keepdims=True))
+        expected = expected + e / e.sum(-1, keepdims=True) @ q
+        expected = expected @ w + expected.mean(1, keepdims=True)
+    result = CompiledFunction(layers, engine, dims={"x": (texts, tokens, None)})(x)
+    np.testing.assert_allclose(np.asarray(result), expected.mean(1), rtol=1e-4, atol=1e-4)

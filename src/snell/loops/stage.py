@@ -49,6 +49,11 @@ class Stage:
         """The typical extent of an axis inside this stage: its range where an enclosing level restricts it."""
         return next((float(size) for known, size in self.ranges if known == axis), typical_size(axis.extent))
 
+    @property
+    def rows(self) -> Axis | None:
+        """The axis a group walks in blocks: the innermost of its outer ones."""
+        return self.ranges[-1][0] if self.ranges else None
+
     def terms(self) -> tuple[Term, ...]:
         return (*(partial.body for partial in self.partials), self.value)
 

@@ -337,6 +337,8 @@ def _worth_packing(stage: Stage, item: Term, vector: Axis) -> bool:
         return False
     if any(isinstance(t.op, Load) and t.op.tensor in stage.inside for t in walk(item)):
         return False
+    if stage.rows in item.free:  # packed once a ticket, before its rows are walked
+        return False
     loads = [access_of(t) for t in walk(item) if isinstance(t.op, Load)]
     if not isinstance(item.op, Load) or not all(a.is_vector(vector) for a in loads):
         return True
