@@ -22,7 +22,7 @@ def chat(
     model: Model,
     system: Annotated[str | None, typer.Option(help="A system message to begin with.")] = None,
     max_tokens: MaxTokens = 512,
-    temperature: Temperature = None,
+    temperature: Temperature = 0.0,
     top_k: TopK = None,
     top_p: TopP = None,
     min_p: MinP = None,

@@ -12,7 +12,7 @@ Threads = Annotated[int | None, typer.Option(min=1, help="Threads to use; by def
 Context = Annotated[int | None, typer.Option(min=1, help="Context in tokens; by default the model's.")]
 MaxTokens = Annotated[int, typer.Option(min=1, help="Tokens to generate at most.")]
 Temperature = Annotated[
-    float | None, typer.Option(min=0.0, help="0 is greedy; by default what the model asks for, else 1.")
+    float, typer.Option(min=0.0, help="0, the default, writes the likeliest text; 1 samples as the model was trained.")
 ]
 TopK = Annotated[int | None, typer.Option(min=1, help="Choose among the k likeliest tokens.")]
 TopP = Annotated[float | None, typer.Option(min=0.0, max=1.0, help="Choose among the likeliest tokens of this mass.")]

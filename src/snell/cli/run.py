@@ -23,7 +23,7 @@ def run(
     prompt: Annotated[str, typer.Argument(help="What to say to the model, or with --raw the text to continue.")],
     raw: Annotated[bool, typer.Option(help="Continue the text as it is, without the chat template.")] = False,
     max_tokens: MaxTokens = 512,
-    temperature: Temperature = None,
+    temperature: Temperature = 0.0,
     top_k: TopK = None,
     top_p: TopP = None,
     min_p: MinP = None,
