@@ -57,3 +57,7 @@ class Compiler(Protocol):
     def compile(self, recipe: ProgramRecipe) -> CompiledProgram:
         """Prepare the program; it is called many times."""
         ...
+
+    def explain(self, program: Program) -> object:
+        """A report to read on what the program is compiled to; UnsupportedError where nothing is compiled."""
+        ...

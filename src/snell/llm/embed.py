@@ -82,6 +82,10 @@ class EmbeddingModel:
         """An encoder cannot."""
         raise UnsupportedError("this model is an encoder and has no logits; use embed, or load a text generator")
 
+    def explain(self) -> object:
+        """A report on the program that embeds a batch of texts."""
+        return self._compiler.explain(self._recipe(self._parts.pooling).build())
+
     def _recipe(self, pooling: Pooling) -> ProgramRecipe:
         parts = self._parts
         content = f"embed {self.context} {pooling} {parts.encoder!r}\n{parts.weights.signature()}"

@@ -1,9 +1,12 @@
 """The engine as a ``Compiler``: the programs of a language model as executables on this machine."""
 
+from __future__ import annotations
+
 import hashlib
 import io
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,9 +14,12 @@ from snell.config import Config, process_environment
 from snell.engine.defaults import default_engine
 from snell.engine.engine import Engine, Prepared
 from snell.errors import ConfigError
-from snell.llm.compiler_protocol import Array, CompiledProgram, Compiler, ProgramRecipe
+from snell.llm.compiler_protocol import Array, CompiledProgram, Compiler, Program, ProgramRecipe
 from snell.rewrite.policy import Policy
 from snell.runtime.executable import Executable
+
+if TYPE_CHECKING:
+    from snell.engine.report import Report
 
 __all__ = ["EngineCompiler", "engine_compiler"]
 
@@ -35,6 +41,10 @@ class EngineCompiler:
             self.engine.cache.put(_constants_key(key), _to_bytes(constants))
         frozen = {name: constants[name] if name in constants else recipe.weight(name) for name in prepared.frozen}
         return _EngineProgram(prepared, prepared.bind(frozen, self.engine.pool()))
+
+    def explain(self, program: Program) -> Report:
+        """The definitions, kernels and code that the program becomes."""
+        return self.engine.explain(program.graph, self.policy)
 
     def _constants(self, key: str) -> Mapping[str, Array] | None:
         data = self.engine.cache.get(_constants_key(key))

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from snell.errors import UnsupportedError
 from snell.graph.interpret import interpret
 from snell.llm.compiler_protocol import Array, CompiledProgram, Program, ProgramRecipe
 
@@ -14,6 +15,10 @@ class InterpretingCompiler:
     def compile(self, recipe: ProgramRecipe) -> CompiledProgram:
         """The program, interpreted at each call."""
         return _InterpretedProgram(recipe.build())
+
+    def explain(self, program: Program) -> object:
+        """Nothing is compiled."""
+        raise UnsupportedError("interpreted programs are not compiled; load the model without a compiler of your own")
 
 
 class _InterpretedProgram:

@@ -193,6 +193,13 @@ class LanguageModel:
                 self._programs[result] = SizedProgram((1, self._chunk), partial(self._variant, result))
             return self._programs[result]
 
+    def explain(self) -> object:
+        """A report on the program that decodes one token."""
+        parts = self.parts
+        return self._compiler.explain(
+            step_program(parts.decoder, parts.weights, self._cache, 1, StepResult.LAST_LOGITS)
+        )
+
     def _variant(self, result: StepResult, most: int) -> CompiledProgram:
         """The program for steps of 1 to ``most`` tokens."""
         parts, cache = self.parts, self._cache
