@@ -34,8 +34,12 @@ def values_for(roots: Sequence[Term], seed: int, sizes: dict[Dim, int] | None = 
 def _random(generator: np.random.Generator, shape: list[int], dtype: DType) -> Array:
     if dtype.is_float:
         return generator.normal(size=shape).astype(dtype.numpy)
-    low, high = dtype.range
-    return generator.integers(max(int(low), -100), min(int(high), 100), shape, endpoint=True).astype(dtype.numpy)
+    low, high = int(dtype.range[0]), int(dtype.range[1])
+    # Small values make comparisons meet equal ones; the whole range makes sums wrap.
+    if generator.random() < 0.5:
+        low, high = max(low, -100), min(high, 100)
+    drawn = generator.integers(low, high, shape, dtype=np.int64 if low < 0 else np.uint64, endpoint=True)
+    return drawn.astype(dtype.numpy)
 
 
 def assert_equal(

@@ -7,13 +7,17 @@ import time
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from tests.graph.programs import elementary, programs
 from tests.rewrite.judge import assert_equal
 
 from snell.dtypes import DType, bool_, f32, i8, i32, u4
+from snell.graph.node import Graph
 from snell.graph.primitives import Recip, Sqrt
 from snell.rewrite.evaluate import evaluate
+from snell.rewrite.index import definitions
 from snell.rewrite.policy import Policy
-from snell.rewrite.rewrite import equal_terms
+from snell.rewrite.rewrite import equal_terms, rewrite_terms
 from snell.rewrite.rules.notation import (
     I,
     J,
@@ -78,7 +82,7 @@ class Generator:
         if depth <= 0 or self.random.random() < 0.12:
             return self.field(axes) if self.random.random() < 0.3 else self.leaf(axes, f32)
         draw = self.random.choice(
-            ["add", "subtract", "mul", "mul", "mul", "scale", "unary", "select", "else", "sum", "sum", "max"]
+            ["add", "subtract", "mul", "mul", "mul", "scale", "unary", "select", "else", "sum", "sum", "max", "block"]
         )
         return self.composed(draw, axes, depth - 1)
 
@@ -96,6 +100,8 @@ class Generator:
                 return self.unary(axes, depth)
             case "select" | "else":
                 return self.selection(draw, axes, depth)
+            case "block":
+                return self.block(axes, depth)
             case _:
                 axis = self.random.choice([J, K])
                 return (sum_ if draw == "sum" else max_)(self.float(axes | {axis}, depth), axis)
@@ -111,6 +117,13 @@ class Generator:
                 return apply(Sqrt(), mul(a, a))
             case _:
                 return maximum(a, number(0))
+
+    def block(self, axes: set[Axis], depth: int) -> Term:
+        """A sum of (scale·code + least)·anything over two axes, of which the scales depend on one."""
+        outer = axes | {J}
+        weight = add(mul(self.leaf(outer, f32), self.field(outer | {K})), self.leaf(outer, f32))
+        factor = self.field(outer | {K}) if self.random.random() < 0.4 else self.float(outer | {K}, depth - 1)
+        return sum_(mul(weight, factor), J, K)
 
     def selection(self, draw: str, axes: set[Axis], depth: int) -> Term:
         condition = less(self.float(axes, depth), self.float(axes, depth))
@@ -136,6 +149,15 @@ def test_random_terms_keep_their_value_in_every_extraction(kind: str, policy: Po
         if time.perf_counter() > deadline:
             break
     assert done >= 10
+
+
+@given(programs())
+@settings(max_examples=40, deadline=None)
+def test_the_definitions_of_a_random_graph_keep_their_value(case: tuple[Graph, object]) -> None:
+    for definition in definitions(case[0], elementary(case[0])[-1:]):
+        result = rewrite_terms([definition.value])
+        assert result.report.failure == ""
+        assert_equal(definition.value, result.roots[0], tolerance=1e-4)
 
 
 def test_infinite_and_missing_values_stay_where_selections_hide_them() -> None:
