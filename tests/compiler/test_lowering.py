@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from tests.compiler.programs import attention, lowered, spec
 
 import snell as sn
-from snell.loops.ir import Allocate, Blocked, BufferScope, statements
+from snell.loops.ir import Allocate, Blocked, BufferScope, Loop, Prefetch, statements
 
 
 def test_a_matrix_product_with_its_epilogue_is_one_kernel():
@@ -74,6 +75,28 @@ def test_an_ordinary_operand_is_packed_in_a_phase_before_the_product():
     (kernel,) = lowered(lambda x, w: x @ w, spec(256, 256), spec(256, 256)).kernels
     assert len(kernel.kernel.phases) == 2
     assert any(buffer.scope is BufferScope.WORKSPACE for buffer in kernel.kernel.buffers)
+
+
+def test_rows_far_apart_are_copied_for_each_pass_and_the_next_panel_is_asked_for():
+    (kernel,) = lowered(lambda a, b: sn.einsum("km,kn->mn", a, b), spec(1024, 512), spec(1024, 1024)).kernels
+    product = statements(kernel.kernel.phases[-1].body)
+    assert isinstance(product[0], Loop)  # the pass over the reduction
+    assert isinstance(product[1], Allocate)
+    (copy,) = product[1].buffers
+    assert copy.shape == (256, 128)  # a pass of k, a block of m
+    assert any(isinstance(statement, Prefetch) for statement in product)
+
+
+@pytest.mark.parametrize("spelling", ["mk,kn->mn", "km,kn->mn", "mk,nk->mn", "km,nk->nm"])
+def test_products_of_odd_sizes_are_right_in_every_order_of_operands(spelling: str):
+    sizes = {"m": 131, "k": 1031, "n": 781}
+    rng = np.random.default_rng(0)
+    operands = spelling.split("->")[0].split(",")
+    a, b = (rng.standard_normal([sizes[axis] for axis in word], dtype=np.float32) for word in operands)
+    result = sn.compile(lambda x, y: sn.einsum(spelling, x, y))(a, b)
+    wanted, magnitude = (np.einsum(spelling, f(a).astype(np.float64), f(b).astype(np.float64)) for f in (np.array, abs))
+    # The forward error of a sum of k products: k unit roundoffs of the sum of magnitudes (Higham, section 3.1).
+    assert np.all(abs(result.numpy() - wanted) <= sizes["k"] * np.finfo(np.float32).eps / 2 * magnitude)
 
 
 def test_a_lookup_reads_the_chosen_rows_only():

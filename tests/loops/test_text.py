@@ -23,6 +23,7 @@ from snell.loops.ir import (
     Kernel,
     Loop,
     Phase,
+    Prefetch,
     Store,
     Update,
     read,
@@ -84,7 +85,7 @@ def test_random_kernels_survive_a_round_trip(seed: int) -> None:
     assert parse_kernel(print_kernel(kernel)) == kernel
 
 
-def test_guards_bounds_gathers_locals_and_functions_survive_a_round_trip() -> None:
+def test_guards_bounds_gathers_locals_hints_and_functions_survive_a_round_trip() -> None:
     n = Dim("n", 0, 4096, 8, (1, 128))
     i, j = axes = Axis("i", as_expr(n)), Axis("j", 40)
     table, to = Tensor("table", (9, 40), f32), Tensor("to", (as_expr(n),), i64)
@@ -99,7 +100,8 @@ def test_guards_bounds_gathers_locals_and_functions_survive_a_round_trip() -> No
     local = Buffer(part, part.shape, scope=BufferScope.LOCAL, writable=True)
     inner = Loop(levels("j:8v", axes)[0], (Store(out, (as_expr(i), as_expr(j)), scaled),))
     serial = Loop(levels("i:1", axes)[0], (inner,), as_expr(n) - 3, as_expr(n))
-    body = nest(levels("i:4", axes), Allocate((local,)), serial)
+    hint = Prefetch(table, (as_expr(i) % 4 * 2, as_expr(j) + 8))
+    body = nest(levels("i:4", axes), Allocate((local,)), hint, serial)
     buffers = (Buffer(table, table.shape), Buffer(to, to.shape), Buffer(out, out.shape, writable=True))
     kernel = Kernel("mixed", buffers, (n,), (Phase((), body), Phase(levels("i:2", axes), ())))
     read_back = parse_kernel(print_kernel(kernel))

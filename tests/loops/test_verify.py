@@ -57,6 +57,9 @@ def test_a_well_formed_kernel_passes(text: str) -> None:
         (LOCAL, "      allocate t\n", "", "no buffer here"),
         (LOCAL, "for i:8v\n        y[i] = t[i]", "for i:1 j:1 j:8v\n        y[i] = t[i]", "one place for all lanes"),
         (LOCAL, "dim n 1..4096", "dim n 1..4096\n  dim m 1..2", None),
+        (LOCAL, "        s = 0:f32", "        prefetch x[i + 8, j]\n        s = 0:f32", None),
+        (LOCAL, "        s = 0:f32", "        prefetch x[i]\n        s = 0:f32", "2 dimensions, received 1 indices"),
+        (LOCAL, "s += x", "prefetch x[i, j]\n          s += x", "before the vector level"),
         (LOCAL, "for j:8 j:8v", "for j:8 j:8v from 3", "cannot have bounds"),
     ],
 )

@@ -17,7 +17,7 @@ from snell.codegen.nest import Nest
 from snell.codegen.position import Positions
 from snell.codegen.scope import Scopes
 from snell.codegen.vector_math import emit_function
-from snell.loops.ir import Init, Kernel, Loop, Phase, Store, Tee, Update, statements
+from snell.loops.ir import Init, Kernel, Loop, Phase, Prefetch, Store, Tee, Update, statements
 from snell.rewrite.term import Load, walk
 from snell.symbolic import Axis, Expr, as_expr
 from snell.targets import Target
@@ -117,6 +117,8 @@ def _expressions(statement: object) -> list[Expr]:
             found, roots = [], [value]
         case Store(_, indices, value):
             found, roots = list(indices), [value]
+        case Prefetch(_, indices):
+            return list(indices)
         case _:
             return []
     for item in walk(*roots):

@@ -212,6 +212,17 @@ class Memory:
             self._scatter(buffer, offset, self.code.splat(value, self.positions.lanes))
         self._versions[tensor] = self._versions.get(tensor, 0) + 1
 
+    def prefetch(self, tensor: Tensor, indices: tuple[Expr, ...]) -> None:
+        """Ask for a cache line; the place may lie outside of the buffer."""
+        buffer = self.buffer(tensor)
+        forms = [self.indexing.linear(index, self.origins.get(tensor)) for index in indices]
+        offset = self._plans[tensor].offset(forms, self.indexing)
+        if not offset.is_scalar:
+            raise CompileError(f"a prefetch of {buffer.name} inside of lanes; place it before the vector level")
+        self.code.scopes.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        pointer = self.pointer(buffer.tensor, offset)
+        self.code.scopes.effect(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 0, i32 3, i32 1)")
+
     def _store_scalar(self, buffer: Buffer, offset: Linear, value: Value) -> None:
         if value.lanes:
             raise CompileError(f"lanes of {self.positions.vector} are stored in one element of {buffer.name}")

@@ -21,7 +21,7 @@ from snell.codegen.position import Dynamic, Extent, Position
 from snell.codegen.ranges import extent_text, maximum, range_at, tile_count, whole_steps
 from snell.codegen.structure import Structure
 from snell.errors import CompileError
-from snell.loops.ir import Allocate, Combine, Init, Loop, LoopKind, Phase, Statement, Store, Update
+from snell.loops.ir import Allocate, Combine, Init, Loop, LoopKind, Phase, Prefetch, Statement, Store, Update
 from snell.symbolic import Axis, Expr, as_expr
 
 __all__ = ["Nest"]
@@ -86,6 +86,8 @@ class Nest:
                 self._update(statement)
             case Store(tensor, indices, value):
                 self.expressions.memory.store(tensor, indices, self.expressions.statement_value(value))
+            case Prefetch(tensor, indices):
+                self.expressions.memory.prefetch(tensor, indices)
             case _:
                 assert_never(statement)
 

@@ -14,9 +14,11 @@ from snell.loops.grouping import Group
 from snell.loops.ir import Allocate, Blocked, Buffer, BufferScope, Dense, Kernel, Level, Loop, Phase, Statement, Strided
 from snell.loops.lower import lower_stage
 from snell.loops.packing import Packing, pack_operands
+from snell.loops.prefetch import prefetches
 from snell.loops.retarget import rebuilt_stage, retarget_stage
 from snell.loops.schedule import StageSchedule, schedule_stage
 from snell.loops.stage import Stage
+from snell.loops.staging import stage_rows
 from snell.loops.work import least_claim
 from snell.rewrite.cut import typical_size
 from snell.rewrite.term import Index, Load, Tensor, Term, walk
@@ -154,7 +156,10 @@ def _single(group: Group, target: Target, threads: int) -> BuiltKernel:
             extra.append(buffer)
             phases.append(_pack_phase(copy, target))
     packed = retarget_stage(packing.stage, swaps)
-    phases.append(Phase(schedule.tickets, lower_stage(packed, schedule.levels, schedule.partial)))
+    staged = stage_rows(packed, schedule, target)
+    hints = prefetches(staged.stage, schedule)
+    body = lower_stage(staged.stage, schedule.levels, schedule.partial, prologue=staged.prologue, hints=hints)
+    phases.append(Phase(schedule.tickets, body))
     stages = (*(c.stage for c in packing.copies if not _is_frozen(c.stage)), packed)
     used = _parameters(Group(stages, ()), {b.tensor for b in extra})
     order = sorted(extra, key=lambda b: b.scope is not BufferScope.PARAMETER)

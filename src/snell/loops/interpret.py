@@ -32,6 +32,7 @@ from snell.loops.ir import (
     Kernel,
     Loop,
     LoopKind,
+    Prefetch,
     ReadAccumulator,
     Statement,
     Store,
@@ -130,6 +131,8 @@ def _statement(statement: Statement, place: _Place, state: _State) -> None:
                 _allocate(buffer, place, state)
         case Init() | Update() | Store():
             _at_once(statement, [place], state)
+        case Prefetch():
+            pass
         case _:
             assert_never(statement)
 
@@ -152,7 +155,7 @@ def _steps(loop: Loop, place: _Place) -> Iterator[_Place]:
 def _lone_leaf(statement: Statement) -> Statement | None:
     while isinstance(statement, Loop) and len(statement.body) == 1:
         statement = statement.body[0]
-    return None if isinstance(statement, Loop | Allocate) else statement
+    return None if isinstance(statement, Loop | Allocate | Prefetch) else statement
 
 
 def _is_parallel(leaf: Statement) -> bool:

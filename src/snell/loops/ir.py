@@ -7,7 +7,7 @@ local buffers (one copy a thread) and parameters.
 
     Kernel     ::= name, buffers, dims, phases
     Phase      ::= Parallel over tickets, run after the phase before it has finished
-    Statement  ::= Loop | Allocate | Init | Update | Store
+    Statement  ::= Loop | Allocate | Init | Update | Store | Prefetch
     terms      ::= rewrite.term, plus ReadAccumulator and Tee (store and go on with the value)
 """
 
@@ -24,7 +24,8 @@ from snell.symbolic import Axis, Dim, Expr, Shape, as_expr
 
 __all__ = [
     "Accumulator", "Allocate", "Block", "Blocked", "Buffer", "BufferScope", "Combine", "Dense", "Init", "Kernel", "Layout",
-    "Level", "Loop", "LoopKind", "Phase", "ReadAccumulator", "Statement", "Store", "Strided", "Tee", "Update", "statements",
+    "Level", "Loop", "LoopKind", "Phase", "Prefetch", "ReadAccumulator", "Statement", "Store", "Strided", "Tee", "Update",
+    "statements",
 ]  # fmt: skip
 
 
@@ -199,7 +200,18 @@ class Store:
     value: Term
 
 
-Statement = Loop | Allocate | Init | Update | Store
+@dataclass(frozen=True, slots=True)
+class Prefetch:
+    """Ask for the cache line of `tensor[indices]`, which a later iteration reads (or writes): a hint without meaning.
+
+    The place may lie outside of the tensor.
+    """
+
+    tensor: Tensor
+    indices: tuple[Expr, ...]
+
+
+Statement = Loop | Allocate | Init | Update | Store | Prefetch
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +257,7 @@ def statements(body: tuple[Statement, ...]) -> list[Statement]:
         match statement:
             case Loop():
                 found += statements(statement.body)
-            case Allocate() | Init() | Update() | Store():
+            case Allocate() | Init() | Update() | Store() | Prefetch():
                 pass
             case _:
                 assert_never(statement)

@@ -31,8 +31,18 @@ from snell.symbolic import Axis, as_expr
 __all__ = ["lower_stage"]
 
 
-def lower_stage(stage: Stage, levels: Sequence[Level], partial: Sequence[Axis] = ()) -> tuple[Statement, ...]:
-    """The loop nest of a stage under `levels` (outermost first); `partial` reduced axes keep independent partial sums."""
+def lower_stage(
+    stage: Stage,
+    levels: Sequence[Level],
+    partial: Sequence[Axis] = (),
+    *,
+    prologue: tuple[Statement, ...] = (),
+    hints: tuple[Statement, ...] = (),
+) -> tuple[Statement, ...]:
+    """The loop nest of a stage under `levels` (outermost first); `partial` reduced axes keep independent partial sums.
+
+    The `prologue` runs at the start of each pass over the result, or first of all; `hints` come before each tile.
+    """
     if not stage.partials:
         return _wrap(levels, (Store(stage.tensor, stage.indices, stage.value),))
     split = _register_point(stage, levels)
@@ -50,7 +60,9 @@ def lower_stage(stage: Stage, levels: Sequence[Level], partial: Sequence[Axis] =
         block = (*_wrap(data, _inits(renamed)), *_wrap(inner[blocks:], updates), *_wrap(data, added))
         sums = (*_wrap(data, _inits(totals)), *_wrap(inner[:blocks], block))
     value = _rename(stage.value, totals)
-    return _wrap(outer, (*sums, *_wrap(data, (Store(stage.tensor, stage.indices, value),))))
+    passes = next((k for k, level in enumerate(outer) if level.axis not in stage.reduced), len(outer))
+    nest = _wrap(outer[passes:], (*hints, *sums, *_wrap(data, (Store(stage.tensor, stage.indices, value),))))
+    return _wrap(outer[:passes], (*prologue, *nest))
 
 
 def _starts(stage: Stage, outer: Sequence[Level], renamed: Mapping[Accumulator, Accumulator]) -> tuple[Init, ...]:

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from snell.loops.access import access_of
 from snell.loops.ir import Block, Blocked, Buffer, BufferScope, Level, LoopKind
 from snell.loops.schedule import StageSchedule
 from snell.loops.stage import Partial, Stage, map_term
 from snell.loops.tile import reduced_rank
-from snell.rewrite.term import Tensor, Term, load
+from snell.rewrite.term import Load, Tensor, Term, load
 from snell.symbolic import Axis, as_expr
 from snell.targets import Target
 
@@ -22,6 +23,7 @@ __all__ = ["PackedStage", "Packing", "pack_operands"]
 
 
 _SHORT = 4
+_COPIED_BYTES = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +37,25 @@ class Packing:
     def levels(self, target: Target) -> tuple[Level, ...]:
         """Panels outermost, then one register of lanes at a time, so that what its rows share (scales) stays in registers.
 
-        Short axes are unrolled: fields of one byte are read together.
+        Short axes are unrolled: fields of one byte are read together.  What lies in memory as it is wanted is copied
+        row by row, a few panels at once, so that whole cache lines are read.
         """
         lanes = max(1, min(self.panel, target.vector_bits // max(32, self.stage.tensor.dtype.bits)))
         others = [axis for axis in self.stage.axes if axis != self.vector]
+        if self._is_copy():
+            wide = self.panel * max(1, _COPIED_BYTES // (self.panel * self.stage.tensor.dtype.itemsize))
+            rows = (Level(axis, 1) for axis in others)
+            return (Level(self.vector, wide), *rows, Level(self.vector, lanes, LoopKind.VECTOR))
         short = [axis for axis in others if isinstance(axis.extent, int) and axis.extent <= _SHORT]
         serial = [Level(axis, 1) for axis in others if axis not in short]
         whole = [Level(axis, axis.extent) for axis in short if isinstance(axis.extent, int)]
         unrolled = [Level(axis, 1, LoopKind.UNROLLED) for axis in short]
         last = Level(self.vector, lanes, LoopKind.VECTOR)
         return (Level(self.vector, self.panel), Level(self.vector, lanes), *serial, *whole, *unrolled, last)
+
+    def _is_copy(self) -> bool:
+        value = self.stage.value
+        return isinstance(value.op, Load) and access_of(value).stride(self.vector) == 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,7 @@ from snell.loops.ir import (
     Loop,
     LoopKind,
     Phase,
+    Prefetch,
     Statement,
     Store,
     Strided,
@@ -179,6 +180,10 @@ class _KernelReader:
             elif text.startswith("local "):
                 line = _Line(text, self)
                 self._buffer(line, BufferScope(line.word()))
+            elif text.startswith("prefetch "):
+                line = _Line(text.removeprefix("prefetch "), self)
+                tensor = line.lookup(self.tensors, line.word(), "buffer").tensor
+                body.append(Prefetch(tensor, line.expressions("[", "]")))
             elif text.startswith("allocate "):
                 names = text.removeprefix("allocate ").split(", ")
                 body.append(Allocate(tuple(self.tensors[name] for name in names)))

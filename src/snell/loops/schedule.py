@@ -19,18 +19,22 @@ __all__ = ["StageSchedule", "schedule_stage"]
 # exact to a few epsilons, many enough that adding up the blocks costs nothing (1 % of a dot product over 2²⁰).
 LONGEST_SUM = 4096
 BLOCK_SUM = 1024
-_PASS = 512.0  # length of one pass over a long reduction: a panel of it stays in the first-level cache
+_PASS = 256.0  # length of one pass over a long reduction: a panel of it stays in the first-level cache
 _MANY_ROWS = 8
 _ROW_TILES = 32
 
 
 @dataclass(frozen=True, slots=True)
 class StageSchedule:
-    """Ticket levels (parallel), inner levels, axes with partial sums, and the loads to pack with their panel width."""
+    """Ticket levels (parallel), inner levels, axes with partial sums, and the loads to pack with their panel width.
+
+    `passes` are the first of the inner levels: those that run a long reduction in passes over the result.
+    """
 
     tickets: tuple[Level, ...]
     levels: tuple[Level, ...]
     partial: tuple[Axis, ...] = ()
+    passes: tuple[Level, ...] = ()
     packed: tuple[Term, ...] = ()
     panel: int = 1
     tile: Tile | None = None
@@ -93,7 +97,7 @@ def _reduction(stage: Stage, tile: Tile, target: Target, fixed: Sequence[Axis], 
     body = (*rows, *unrolled) if tile.rows_outer else (*unrolled, *rows)
     levels = (*inner, *passes, *data, *serial, *body, *tail)
     panel = tile.lanes * tile.vectors
-    return StageSchedule((*outer, *blocks), levels, partial, tile.packed, panel, tile)
+    return StageSchedule((*outer, *blocks), levels, partial, tuple(passes), tile.packed, panel, tile)
 
 
 def _passes(stage: Stage, tile: Tile) -> list[Level]:

@@ -39,6 +39,7 @@ from snell.loops.ir import (
     Kernel,
     Layout,
     Loop,
+    Prefetch,
     ReadAccumulator,
     Statement,
     Store,
@@ -129,6 +130,8 @@ def _body(body: tuple[Statement, ...], indent: str) -> list[str]:
                 lines.append(f"{indent}{accumulator.name} {sign} {show_term(value)}")
             case Store(tensor, indices, value):
                 lines.append(f"{indent}{tensor.name}[{_list(indices)}] = {show_term(value)}")
+            case Prefetch(tensor, indices):
+                lines.append(f"{indent}prefetch {tensor.name}[{_list(indices)}]")
             case _:
                 assert_never(statement)
     return lines
@@ -226,6 +229,8 @@ def _statement_axes(statement: Statement) -> list[Axis]:
             return [*accumulator.axes, *accumulator.partial, *_term_axes(value)]
         case Store(_, indices, value):
             return [*_sorted_axes(indices), *_term_axes(value)]
+        case Prefetch(_, indices):
+            return _sorted_axes(indices)
         case _:
             assert_never(statement)
 

@@ -24,6 +24,7 @@ from snell.loops.ir import (
     Loop,
     LoopKind,
     Phase,
+    Prefetch,
     ReadAccumulator,
     Statement,
     Store,
@@ -140,8 +141,17 @@ class _Verifier:
                 case Store(tensor, indices, value):
                     self._term(value, place)
                     self._write(tensor, indices, value, place)
+                case Prefetch(tensor, indices):
+                    self._prefetch(tensor, indices, place)
                 case _:
                     assert_never(statement)
+
+    def _prefetch(self, tensor: Tensor, indices: tuple[Expr, ...], place: _Place) -> None:
+        """A hint may lie outside of the tensor, but the tensor is one that is there."""
+        self._place(tensor, indices, place)
+        self._dims(indices, f"a prefetch of {tensor.name}")
+        if place.vector is not None:
+            self.fail(f"a prefetch of {tensor.name} inside of lanes; place it before the vector level")
 
     def _enter(self, place: _Place, loop: Loop) -> _Place:
         level = loop.level
@@ -224,10 +234,14 @@ class _Verifier:
             self.fail(f"tensor {tensor.name} has no buffer here; declare it or allocate it in an enclosing body")
         return found
 
-    def _read(self, tensor: Tensor, indices: tuple[Expr, ...], place: _Place) -> None:
+    def _place(self, tensor: Tensor, indices: tuple[Expr, ...], place: _Place) -> Buffer:
         buffer = self._find(tensor, place)
         if len(indices) != len(buffer.shape):
             self.fail(f"{tensor.name} has {len(buffer.shape)} dimensions, received {len(indices)} indices")
+        return buffer
+
+    def _read(self, tensor: Tensor, indices: tuple[Expr, ...], place: _Place) -> None:
+        buffer = self._place(tensor, indices, place)
         if isinstance(buffer.layout, Blocked):
             self._crossing(buffer, buffer.layout, indices, place)
         if buffer.scope is BufferScope.LOCAL:
