@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from snell.loops.grouping import Group
 from snell.loops.ir import Allocate, Blocked, Buffer, BufferScope, Dense, Kernel, Level, Loop, Phase, Statement, Strided
 from snell.loops.lower import lower_stage
+from snell.loops.merge import merge_axes
 from snell.loops.packing import Packing, pack_operands
 from snell.loops.prefetch import prefetches
 from snell.loops.retarget import rebuilt_stage, retarget_stage
@@ -68,9 +69,7 @@ def _renamed(kernel: BuiltKernel, names: Mapping[Tensor, Tensor]) -> BuiltKernel
     for prepare in kernel.prepares:
         source, packed = prepare.tensors
         known[packed] = replace(packed, name=f"{known[source].name}{packed.name[packed.name.index('#') :]}")
-    prepares = tuple(_renamed(prepare, known) for prepare in kernel.prepares)
-    tensors = tuple(known[t] for t in kernel.tensors)
-    return BuiltKernel(kernel.kernel, tensors, frozenset(known[t] for t in kernel.writes), prepares, kernel.claim)
+    return _of_tensors(kernel, known)
 
 
 def _built(group: Group, used: list[Tensor], extra: tuple[Buffer, ...], phases: tuple[Phase, ...]) -> BuiltKernel:
@@ -139,7 +138,8 @@ def _canonical(group: Group) -> tuple[Group, dict[Tensor, Tensor]]:
 
 def _single(group: Group, target: Target, threads: int) -> BuiltKernel:
     """One stage: packing, then the compute phase.  Packing of a frozen operand is a kernel of its own, run once."""
-    (stage,) = group.stages
+    (whole,) = group.stages
+    stage, origin = merge_axes(whole)
     schedule = schedule_stage(stage, target, threads=threads)
     packing = pack_operands(stage, schedule, BufferScope.WORKSPACE)
     phases: list[Phase] = []
@@ -163,7 +163,15 @@ def _single(group: Group, target: Target, threads: int) -> BuiltKernel:
     stages = (*(c.stage for c in packing.copies if not _is_frozen(c.stage)), packed)
     used = _parameters(Group(stages, ()), {b.tensor for b in extra})
     order = sorted(extra, key=lambda b: b.scope is not BufferScope.PARAMETER)
-    return replace(_built(group, used, tuple(order), tuple(phases)), prepares=tuple(prepares))
+    built = replace(_built(Group((stage,), ()), used, tuple(order), tuple(phases)), prepares=tuple(prepares))
+    return _of_tensors(built, origin)
+
+
+def _of_tensors(built: BuiltKernel, names: Mapping[Tensor, Tensor]) -> BuiltKernel:
+    """The kernel as one of other tensors; those without another name keep theirs."""
+    prepares = tuple(_of_tensors(prepare, names) for prepare in built.prepares)
+    tensors = tuple(names.get(t, t) for t in built.tensors)
+    return replace(built, tensors=tensors, writes=frozenset(names.get(t, t) for t in built.writes), prepares=prepares)
 
 
 def _is_frozen(stage: Stage) -> bool:

@@ -51,27 +51,36 @@ def lower_stage(
     renamed = {p.accumulator: _accumulator(stage, p.accumulator, partial) for p in stage.partials}
     updates = tuple(Update(renamed[p.accumulator], p.body) for p in stage.partials)
     blocks = _block_levels(stage, inner)
-    if not blocks:
-        sums = (*_wrap(data, _starts(stage, outer, renamed)), *_wrap(inner, updates))
+    passes = [level for level in outer if level.axis in stage.reduced]
+    if passes:
+        totals, carried = _carried(stage, passes, renamed)
+        sums = (*_wrap(data, _inits(renamed)), *_wrap(inner, updates), *_wrap(data, carried))
+    elif not blocks:
+        sums = (*_wrap(data, _inits(renamed)), *_wrap(inner, updates))
         totals = renamed
     else:
-        totals = {old: replace(new, name=f"{new.name}.total", partial=()) for old, new in renamed.items()}
+        totals = {old: _total(new) for old, new in renamed.items()}
         added = tuple(Update(totals[old], read(new)) for old, new in renamed.items())
         block = (*_wrap(data, _inits(renamed)), *_wrap(inner[blocks:], updates), *_wrap(data, added))
         sums = (*_wrap(data, _inits(totals)), *_wrap(inner[:blocks], block))
     value = _rename(stage.value, totals)
-    passes = next((k for k, level in enumerate(outer) if level.axis not in stage.reduced), len(outer))
-    nest = _wrap(outer[passes:], (*hints, *sums, *_wrap(data, (Store(stage.tensor, stage.indices, value),))))
-    return _wrap(outer[:passes], (*prologue, *nest))
+    nest = _wrap(outer[len(passes) :], (*hints, *sums, *_wrap(data, (Store(stage.tensor, stage.indices, value),))))
+    return _wrap(passes, (*prologue, *nest))
 
 
-def _starts(stage: Stage, outer: Sequence[Level], renamed: Mapping[Accumulator, Accumulator]) -> tuple[Init, ...]:
-    """The identity; or, where the reduction runs in passes, what the pass before left in the result."""
-    passes = tuple(as_expr(level.axis) - 1 for level in outer if level.axis in stage.reduced)
-    if not passes:
-        return _inits(renamed)
-    (accumulator,) = renamed.values()
-    return (Init(accumulator, load(stage.tensor, stage.indices, passes)),)
+def _carried(
+    stage: Stage, passes: Sequence[Level], renamed: Mapping[Accumulator, Accumulator]
+) -> tuple[dict[Accumulator, Accumulator], tuple[Statement, ...]]:
+    """A total that begins with what the passes before left in the result (nothing in the first) and takes in this one."""
+    ((old, accumulator),) = renamed.items()
+    total = _total(accumulator)
+    later = sum((as_expr(level.axis) for level in passes), as_expr(-1))
+    before = load(stage.tensor, stage.indices, (later,))
+    return {old: total}, (Init(total, before), Update(total, read(accumulator)))
+
+
+def _total(accumulator: Accumulator) -> Accumulator:
+    return replace(accumulator, name=f"{accumulator.name}.total", partial=())
 
 
 def _inits(renamed: Mapping[Accumulator, Accumulator]) -> tuple[Init, ...]:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from snell.loops.access import access_of
 from snell.loops.ir import Combine, Level, LoopKind, ReadAccumulator
 from snell.loops.stage import Stage
 from snell.loops.tile import Tile, choose_tile, ordered_reductions, unrolled_reductions
@@ -21,6 +22,9 @@ LONGEST_SUM = 4096
 BLOCK_SUM = 1024
 _PASS = 256.0  # length of one pass over a long reduction: a panel of it stays in the first-level cache
 _MANY_ROWS = 8
+_TILE_ROWS = 64  # rows of a pass whose tiles have rows too: enough that adding to the result costs little
+_STREAM = 4096  # positions of a result that stays in the first-level cache while rows are added to it
+_ROWS = 8  # streams that one core reads at once without losing the prefetcher (FINDINGS: 8 to 16)
 _ROW_TILES = 32
 
 
@@ -81,11 +85,11 @@ def _reduction(stage: Stage, tile: Tile, target: Target, fixed: Sequence[Axis], 
     others = [a for a in stage.axes if a is not vector and a is not tile.unrolled]
     outer = [Level(a, 1) for a in others if a not in fixed]
     inner = [Level(a, 1) for a in others if a in fixed]
-    passes = [] if fixed else _passes(stage, tile)
+    passes = [] if fixed else _passes(stage, tile, target)
     length = math.prod(stage.extent(axis) for axis in stage.reduced)
     for level in passes:
         length *= level.step / stage.extent(level.axis)
-    blocks = [] if fixed else _blocks(stage, tile, target, threads, outer, length)
+    blocks = [] if fixed else _blocks(stage, tile, target, threads, outer, bool(passes), length)
     data: list[Level] = []
     if vector is not None and not reduces_lanes:
         data.append(Level(vector, tile.lanes * tile.vectors))
@@ -100,22 +104,50 @@ def _reduction(stage: Stage, tile: Tile, target: Target, fixed: Sequence[Axis], 
     return StageSchedule((*outer, *blocks), levels, partial, tuple(passes), tile.packed, panel, tile)
 
 
-def _passes(stage: Stage, tile: Tile) -> list[Level]:
-    """A long reduction over many rows runs in passes over the result, so that a pass's operands stay in cache.
+def _passes(stage: Stage, tile: Tile, target: Target) -> list[Level]:
+    """A long reduction runs in passes over the result, so that what a pass reads stays in cache or is read in order.
 
     Only where the result itself can hold the sums between passes: nothing is done with them but storing them.
     """
-    if len(stage.partials) != 1 or not isinstance(stage.value.op, ReadAccumulator) or tile.unrolled is None:
+    if len(stage.partials) != 1 or not isinstance(stage.value.op, ReadAccumulator) or tile.vector in stage.reduced:
         return []
     (partial,) = stage.partials
+    if partial.accumulator.combine is not Combine.SUM or stage.value.dtype != stage.tensor.dtype:
+        return []
+    if not _has_many_rows(stage, tile):
+        return _row_passes(stage, tile, target)
     long = max(stage.reduced, key=stage.extent)
     length = math.prod(stage.extent(axis) for axis in stage.reduced)
     step = int(_PASS * stage.extent(long) / length)
-    sums = partial.accumulator.combine is Combine.SUM and stage.value.dtype == stage.tensor.dtype
-    many = stage.extent(tile.unrolled) >= _MANY_ROWS * tile.count and tile.vector not in stage.reduced
-    if not (sums and many and isinstance(long.extent, int) and 1 <= step <= long.extent // 2):
+    if not (isinstance(long.extent, int) and 1 <= step <= long.extent // 2):
         return []
     return [Level(long, step)]
+
+
+def _has_many_rows(stage: Stage, tile: Tile) -> bool:
+    return tile.unrolled is not None and stage.extent(tile.unrolled) >= _MANY_ROWS * tile.count
+
+
+def _row_passes(stage: Stage, tile: Tile, target: Target) -> list[Level]:
+    """A few rows of a large operand at a time, each from one end to the other, where lanes lie across the rows.
+
+    Summing one register's width down all rows would jump through memory; a pass reads its rows as parallel streams.
+    """
+    streamed = [item for item in stage.loads() if _is_streamed(stage, item, tile, target)]
+    if not streamed or stage.extent(tile.vector) <= tile.lanes * tile.vectors:  # type: ignore[arg-type]
+        return []
+    order = ordered_reductions(stage, tile.vector)
+    rows = _ROWS if tile.unrolled is None else _TILE_ROWS
+    rows = max(rows, math.ceil(_greatest(order[-1]) / LONGEST_SUM))
+    return [*(Level(axis, 1) for axis in order[:-1]), Level(order[-1], rows)]
+
+
+def _is_streamed(stage: Stage, item: Term, tile: Tile, target: Target) -> bool:
+    assert tile.vector is not None
+    access = access_of(item)
+    size = math.prod(stage.extent(axis) for axis in access.axes if axis in (*stage.axes, *stage.reduced))
+    in_place = item not in tile.packed and access.stride(tile.vector) == 1.0
+    return in_place and tile.unrolled not in access.axes and size * item.dtype.itemsize > target.l2_bytes
 
 
 def _reduced_levels(stage: Stage, tile: Tile, in_passes: bool) -> tuple[list[Level], list[Level], tuple[Axis, ...]]:
@@ -160,7 +192,7 @@ def _greatest(axis: Axis) -> float:
 
 
 def _blocks(
-    stage: Stage, tile: Tile, target: Target, threads: int, outer: Sequence[Level], length: float
+    stage: Stage, tile: Tile, target: Target, threads: int, outer: Sequence[Level], in_passes: bool, length: float
 ) -> list[Level]:
     """Cache blocks of the tile axes that also are the parallel tickets."""
     tickets = math.prod(stage.extent(level.axis) for level in outer)
@@ -174,9 +206,10 @@ def _blocks(
     vector = tile.vector
     if vector is not None and vector not in stage.reduced:
         width = tile.lanes * tile.vectors
-        pieces = max(1.0, 8 * threads / max(1.0, tickets))
-        step = min(_round_up(stage.extent(vector) / pieces, width), 32 * width)
-        blocks.append(Level(vector, max(width, step)))
+        streams = in_passes and not _has_many_rows(stage, tile)
+        pieces = max(1.0, (threads if streams else 8 * threads) / max(1.0, tickets))
+        widest = _STREAM if streams else 32 * width
+        blocks.append(Level(vector, min(_round_up(stage.extent(vector) / pieces, width), _round_up(widest, width))))
     return blocks
 
 

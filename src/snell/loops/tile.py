@@ -29,8 +29,16 @@ _LOADS_PER_CYCLE = 2.0
 _OPERATIONS_PER_CYCLE = 2.5
 _HORIZONTAL = 8.0
 _GATHER = 2.0
+_SCATTER = 3.0
 _PACK_REUSE = 8.0
+_COPY, _GATHERED_COPY, _COLD_COPY = 1.0, 3.0, 4.0  # cycles an element; cold: read, written, and read once more
+_COLD_BYTE, _NEAR_BYTE = 0.15, 0.02  # cycles a byte from memory (or the last cache), and from the second-level cache
+_BLOCK_TILES, _BLOCK_LENGTH = 32, 256.0  # tiles of a block and terms of a pass, as schedules make them
 _LONG_JUMP = 256.0
+_PAGE = 2048.0
+_FAR, _FARTHER = 1.3, 2.0
+_WAYS, _L1_PERIOD, _L2_PERIOD = 8, 1 << 12, 1 << 16  # lines this far apart share a set, which holds so many of them
+_CONFLICT, _FAR_CONFLICT = 4.0, 12.0
 _LARGE = 16384.0
 _LONG_REUSE = 32.0
 
@@ -101,14 +109,27 @@ def _frames(stage: Stage, lanes: int, target: Target) -> Iterator[_Frame]:
     store = Access(stage.tensor, stage.indices)
     for vector in [*reversed(data), *reversed(stage.reduced)]:
         steps = (dict(unrolled_reductions(stage, vector, 1)), dict(unrolled_reductions(stage, vector, 2)))
-        for unrolled in [None, *(axis for axis in reversed(data) if axis is not vector)]:
-            packed = _packed_operands(stage, vector, unrolled)
+        for unrolled, packed in _with_packing(stage, vector, data):
             operands = tuple(_operands(stage, packed, vector, lanes))
             order = tuple(ordered_reductions(stage, vector))
             work = _operations(stage, packed)
             decodes = _decodes(stage, packed)
+            once = _packing(stage, packed, vector, target)
             restarts = _restarts(stage, packed, unrolled, target)
-            yield _Frame(stage, vector, unrolled, lanes, packed, operands, store, decodes, steps, order, work, restarts)
+            traffic = tuple(_traffic(stage, packed, vector, unrolled, target))
+            yield _Frame(
+                stage, vector, unrolled, lanes, packed, operands, store, decodes, steps, order, work, once, restarts,
+                traffic, target.l2_bytes,
+            )  # fmt: skip
+
+
+def _with_packing(stage: Stage, vector: Axis, data: list[Axis]) -> Iterator[tuple[Axis | None, tuple[Term, ...]]]:
+    """Unrolled axes with the operands worth packing beside them; also without packing what could be read in place."""
+    for unrolled in [None, *(axis for axis in reversed(data) if axis is not vector)]:
+        packed = _packed_operands(stage, vector, unrolled)
+        yield unrolled, packed
+        if packed and all(isinstance(t.op, Load) and access_of(t).is_vector(vector) for t in packed):
+            yield unrolled, ()
 
 
 def _restarts(stage: Stage, packed: tuple[Term, ...], unrolled: Axis | None, target: Target) -> float:
@@ -123,12 +144,79 @@ def _restarts(stage: Stage, packed: tuple[Term, ...], unrolled: Axis | None, tar
     total = 0.0
     for item in (t for t in _unpacked(stage, packed) if isinstance(t.op, Load)):
         access = access_of(item)
-        own = math.prod(stage.extent(axis) for axis in access.axes)
-        run = math.prod(stage.extent(axis) for axis in access.axes if axis in stage.reduced)
-        assert isinstance(item.op, Load)
-        cold = item.op.tensor.frozen or own * item.dtype.bits / 8 > target.l2_bytes
-        if unrolled in access.axes and cold:
-            total += _RUN_START / max(1.0, run) * own / whole
+        reduced = [axis for axis in access.axes if axis in stage.reduced]
+        if access.stride(unrolled) not in (0.0, 1.0) and _is_cold(stage, item, target):
+            run = math.prod(stage.extent(axis) for axis in reduced)
+            total += _RUN_START / max(1.0, run) * _own(stage, item) / whole
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class _Traffic:
+    """Bytes of an operand per element of the iteration space, were it read once, and what makes it be read again.
+
+    `again` is the number of positions of data axes that neither the operand nor the tile has; `panel` and `row` are bytes
+    of one column or row of the operand along a pass of the reduction, `cycles` the price of a byte where it lies.
+    """
+
+    once: float
+    again: float
+    has_rows: bool
+    has_lanes: bool
+    slice_bytes: float
+    cycles: float
+
+    def cost(self, frame: _Frame, vectors: int, count: int) -> float:
+        """Cycles per element of the iteration space with blocks of the tile's rows and panels."""
+        total = self.once * self.again * self.cycles
+        target = frame.l2_bytes / 2
+        if not self.has_rows and frame.unrolled is not None:
+            held = _BLOCK_TILES * count if self.slice_bytes * vectors * frame.lanes <= target else count
+            total *= max(1.0, frame.stage.extent(frame.unrolled) / held)
+        if not self.has_lanes:
+            panel = vectors * frame.lanes
+            held = _BLOCK_TILES * panel if self.slice_bytes * _BLOCK_TILES * count <= target else panel
+            total *= max(1.0, frame.stage.extent(frame.vector) / held)
+        return total
+
+
+def _traffic(
+    stage: Stage, packed: tuple[Term, ...], vector: Axis, unrolled: Axis | None, target: Target
+) -> Iterator[_Traffic]:
+    """What each operand costs to bring in, from memory or from the second-level cache."""
+    if stage.ranges:
+        return  # a group's operands are judged by grouping
+    known = (*stage.axes, *stage.reduced)
+    whole = math.prod(stage.extent(axis) for axis in known)
+    length = min(_BLOCK_LENGTH, math.prod(stage.extent(axis) for axis in stage.reduced))
+    for item in [t for t in _unpacked(stage, packed) if isinstance(t.op, Load)] + list(packed):
+        size = item.dtype.bits / 8
+        cold = any(_is_cold(stage, t, target) for t in walk(item) if isinstance(t.op, Load))
+        tile = [vector, *([unrolled] if unrolled is not None else [])]
+        again = math.prod(stage.extent(axis) for axis in stage.axes if axis not in item.free and axis not in tile)
+        yield _Traffic(
+            size * _own(stage, item) / whole,
+            again,
+            unrolled in item.free,
+            vector in item.free,
+            length * size,
+            _COLD_BYTE if cold else _NEAR_BYTE,
+        )
+
+
+def _packing(stage: Stage, packed: tuple[Term, ...], vector: Axis, target: Target) -> float:
+    """Cycles per element of the iteration space that copying operands takes, where each call copies them anew."""
+    if stage.ranges:
+        return 0.0  # a group copies once for many blocks of rows
+    whole = math.prod(stage.extent(axis) for axis in (*stage.axes, *stage.reduced))
+    total = 0.0
+    for item in packed:
+        loads = [t for t in walk(item) if isinstance(t.op, Load)]
+        if isinstance(item.op, Load) and item.op.tensor.frozen:
+            continue
+        each = _COPY if all(access_of(t).is_vector(vector) for t in loads) else _GATHERED_COPY
+        each += _COLD_COPY * any(_is_cold(stage, t, target) for t in loads)
+        total += each * _own(stage, item) / whole
     return total
 
 
@@ -171,14 +259,25 @@ def unrolled_reductions(stage: Stage, vector: Axis | None, chains: int) -> tuple
 
 
 def ordered_reductions(stage: Stage, vector: Axis | None) -> list[Axis]:
-    """Loop order of reduced axes other than the vector's: the largest stride of any load runs outermost."""
+    """Loop order of reduced axes other than the vector's: the order in which the largest operand lies in memory."""
     return sorted((axis for axis in stage.reduced if axis != vector), key=lambda axis: -reduced_rank(stage, axis))
 
 
 def reduced_rank(stage: Stage, axis: Axis) -> float:
-    """The largest stride of any load along the axis."""
-    strides = [access_of(item).stride(axis) for item in stage.loads() if axis in access_of(item).axes]
-    return max((abs(s) for s in strides if s is not None), default=0.0)
+    """The stride along the axis of the largest operand that has it."""
+    loads = [item for item in stage.loads() if access_of(item).stride(axis) not in (None, 0.0)]
+    return abs(access_of(max(loads, key=lambda item: _own(stage, item))).stride(axis) or 0.0) if loads else 0.0
+
+
+def _own(stage: Stage, item: Term) -> float:
+    """How many elements of a term the nest uses."""
+    return math.prod(stage.extent(axis) for axis in (*stage.axes, *stage.reduced) if axis in item.free)
+
+
+def _is_cold(stage: Stage, item: Term, target: Target) -> bool:
+    """Whether a load comes from memory: weights, and operands larger than the second-level cache."""
+    assert isinstance(item.op, Load)
+    return item.op.tensor.frozen or _own(stage, item) * item.dtype.bits / 8 > target.l2_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +303,10 @@ class _Frame:
     steps: tuple[dict[Axis, int], dict[Axis, int]]
     order: tuple[Axis, ...]
     operations: tuple[frozenset[Axis], ...]
+    once: float
     restarts: float
+    traffic: tuple[_Traffic, ...]
+    l2_bytes: int
 
     @property
     def reduces_lanes(self) -> bool:
@@ -273,7 +375,13 @@ class _Frame:
             max(work * sums / 2.0, loads / _LOADS_PER_CYCLE, arithmetic / _OPERATIONS_PER_CYCLE, steps) + 0.15 * loads
         )
         cycles += self._edge_cost(vectors, count, chains)
-        return cycles / (work * self.lanes * self._use(count)) + (self.restarts if count > 1 else 0.0)
+        moved = sum(operand.cost(self, vectors, count) for operand in self.traffic)
+        return (
+            cycles / (work * self.lanes * self._use(vectors, count))
+            + moved
+            + self.once
+            + (self.restarts if count > 1 else 0.0)
+        )
 
     def _width(self, free: frozenset[Axis], vectors: int, count: int) -> int:
         """Registers of a value in one step of the tile."""
@@ -283,17 +391,22 @@ class _Frame:
     def _edge_cost(self, vectors: int, count: int, chains: int) -> float:
         """Horizontal sums and scattered stores, spread over the length of the reduction."""
         length = math.prod(self.stage.extent(axis) for axis in self.stage.reduced)
+        if self.unrolled is not None:
+            length = min(length, _BLOCK_LENGTH)  # each pass stores the result
         if self.reduces_lanes:
             steps = max(1.0, length / (self.lanes * vectors))
             return (_HORIZONTAL + chains) * count * len(self.stage.partials) / steps
         work = vectors * count
-        scattered = 0.0 if self.store.stride(self.vector) in (0.0, 1.0) else self.lanes * work
+        scattered = 0.0 if self.store.stride(self.vector) in (0.0, 1.0) else _SCATTER * self.lanes * work
         return (work + scattered) / max(1.0, length)
 
-    def _use(self, count: int) -> float:
+    def _use(self, vectors: int, count: int) -> float:
         """Share of lanes (and unrolled rows) that hold real elements."""
         extent = self.stage.extent(self.vector)
         used = extent / (math.ceil(extent / self.lanes) * self.lanes)
+        if not self.reduces_lanes:
+            panel = vectors * self.lanes
+            used *= extent / (math.ceil(extent / panel) * panel) * 0.5 + 0.5
         if self.unrolled is not None:
             rows = self.stage.extent(self.unrolled)
             used *= rows / (math.ceil(rows / count) * count) * 0.5 + 0.5
@@ -308,9 +421,28 @@ def _operands(stage: Stage, packed: tuple[Term, ...], vector: Axis, lanes: int) 
         if item in packed:
             found[item] = _Operand(item.free, 1.0)
         elif isinstance(item.op, Load):
-            found[item] = _Operand(item.free, 1.0 if access_of(item).is_vector(vector) else _GATHER * lanes)
+            found[item] = _Operand(item.free, _load_price(stage, item, vector, lanes))
         stack.extend(() if item in packed else children(item))
     return list(found.values())
+
+
+def _load_price(stage: Stage, item: Term, vector: Axis, lanes: int) -> float:
+    """Loads that one load amounts to: gathers take one a lane, rows far apart cost translations and cache lines."""
+    access = access_of(item)
+    if not access.is_vector(vector):
+        return _GATHER * lanes
+    if vector not in item.free:
+        return 1.0
+    jumps = {axis: abs(access.stride(axis) or 0.0) * item.dtype.itemsize for axis in stage.reduced}
+    jump = max(jumps.values(), default=0.0)
+    if jump < _LONG_JUMP:
+        return 1.0
+    rows = min(_BLOCK_LENGTH, math.prod(stage.extent(axis) for axis in stage.reduced if jumps[axis] >= _LONG_JUMP))
+    if rows > _WAYS * _L2_PERIOD / math.gcd(int(jump), _L2_PERIOD):
+        return _FAR_CONFLICT
+    if rows > _WAYS * _L1_PERIOD / math.gcd(int(jump), _L1_PERIOD):
+        return _CONFLICT
+    return _FAR if jump < _PAGE else _FARTHER
 
 
 def _packed_operands(stage: Stage, vector: Axis, unrolled: Axis | None) -> tuple[Term, ...]:
