@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from snell.loops.access import access_of
 from snell.loops.grouping import Group
 from snell.loops.ir import Allocate, Blocked, Buffer, BufferScope, Dense, Kernel, Level, Loop, Phase, Statement, Strided
 from snell.loops.lower import lower_stage
@@ -29,6 +30,7 @@ from snell.targets import Target
 __all__ = ["BuiltKernel", "build_kernel"]
 
 _TILE_BYTES = 96 * 1024
+_LINES = 32  # rows walked together where they lie side by side: whole cache lines of each
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +247,8 @@ def _row_block(group: Group, target: Target) -> int:
     """Rows walked together: enough for the register tiles of product sums, few enough that local values stay in cache."""
     rows = group.outer[-1]
     widest = max(_row_bytes(stage, group) for stage in group.stages)
+    if any(_reads_along(stage, rows, group.local) for stage in group.stages):
+        return _LINES if typical_size(rows.extent) >= _LINES else target.vector_bits // 32
     reuses = any(stage.partials and any(rows not in item.free for item in stage.loads()) for stage in group.stages)
     extent = typical_size(rows.extent)
     if not reuses or extent < 2:
@@ -252,6 +256,12 @@ def _row_block(group: Group, target: Target) -> int:
     fitting = int(min(_TILE_BYTES, target.l2_bytes / 4) / max(1.0, widest))
     block = max(1, min(fitting, 24, math.ceil(extent)))
     return block if block < 6 else block // 6 * 6
+
+
+def _reads_along(stage: Stage, rows: Axis, local: frozenset[Tensor]) -> bool:
+    """Whether neighbouring rows are neighbours in memory, in a tensor from outside that moves with other axes too."""
+    accesses = [access_of(item) for item in stage.loads()]
+    return any(a.stride(rows) == 1.0 and len(a.axes) > 1 and a.tensor not in local for a in accesses)
 
 
 def _row_bytes(stage: Stage, group: Group) -> float:

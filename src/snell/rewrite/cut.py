@@ -78,7 +78,8 @@ def cut_nodes(graph: Graph) -> tuple[Node, ...]:
     for node in nodes:
         for operand in node.operands:
             readers[operand.node][node] = None
-    outputs = {operand.node for operand in graph.roots()}
+    roots = list(graph.roots())
+    outputs = {operand.node for operand in roots if not _is_moved(operand, roots, readers)}
     state = _State({node: tuple(found) for node, found in readers.items()})
     for node in nodes:
         _visit(state, node)
@@ -86,6 +87,12 @@ def cut_nodes(graph: Graph) -> tuple[Node, ...]:
             _store(state, node)
     position = {node: k for k, node in enumerate(nodes)}
     return tuple(sorted((n for n in state.stored if not isinstance(n.op, Source)), key=position.__getitem__))
+
+
+def _is_moved(operand: Operand, roots: Sequence[Operand], readers: dict[Node, dict[Node, None]]) -> bool:
+    """An output that shows a node in another order and is its only reader: the node is computed where it is shown."""
+    single = not readers[operand.node] and sum(root.node is operand.node for root in roots) == 1
+    return single and not operand.is_whole and _is_bijective(operand)
 
 
 def _store(state: _State, node: Node) -> None:
