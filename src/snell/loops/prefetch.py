@@ -69,7 +69,7 @@ def _panel(stage: Stage, schedule: StageSchedule, item: Term, tiles: int) -> Ite
         return
     long = reduced.pop()
     length = _step(schedule.passes, long) or long.extent
-    sizes = [axis.extent for axis in reduced]
+    sizes = [_step(schedule.passes, axis) or axis.extent for axis in reduced]
     if not isinstance(length, int) or not all(isinstance(size, int) for size in sizes):
         return
     share = math.ceil(length / tiles)
@@ -78,6 +78,6 @@ def _panel(stage: Stage, schedule: StageSchedule, item: Term, tiles: int) -> Ite
     for step in range(share):
         for place in itertools.product(*(range(size) for size in sizes if isinstance(size, int))):
             for lane in range(schedule.panel, 2 * schedule.panel, lanes):
-                moved: dict[Axis, Expr] = {axis: as_expr(at) for axis, at in zip(reduced, place, strict=True)}
+                moved: dict[Axis, Expr] = {axis: as_expr(axis) + at for axis, at in zip(reduced, place, strict=True)}
                 moved |= {long: start + step, tile.vector: as_expr(tile.vector) + lane}
                 yield Prefetch(item.op.tensor, tuple(index.substitute(moved) for index in item.op.indices))  # type: ignore[arg-type]

@@ -116,12 +116,16 @@ def _passes(stage: Stage, tile: Tile, target: Target) -> list[Level]:
         return []
     if not _has_many_rows(stage, tile):
         return _row_passes(stage, tile, target)
-    long = max(stage.reduced, key=stage.extent)
-    length = math.prod(stage.extent(axis) for axis in stage.reduced)
-    step = int(_PASS * stage.extent(long) / length)
-    if not (isinstance(long.extent, int) and 1 <= step <= long.extent // 2):
-        return []
-    return [Level(long, step)]
+    order = ordered_reductions(stage, tile.vector)
+    length = 1.0
+    for k in range(len(order) - 1, -1, -1):
+        extent = stage.extent(order[k])
+        if length * extent >= 2 * _PASS or (k == 0 and length * extent > _PASS):
+            pieces = math.ceil(length * extent / _PASS)
+            step = max(1, math.ceil(extent / pieces))
+            return [*(Level(axis, 1) for axis in order[:k]), Level(order[k], step)]
+        length *= extent
+    return []
 
 
 def _has_many_rows(stage: Stage, tile: Tile) -> bool:
