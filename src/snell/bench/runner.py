@@ -8,7 +8,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,7 @@ from snell.bench.arrays import inputs, reference, tolerance
 from snell.bench.cases import Attention, Bert, Case, Fused, Llm, LlmFigure, Matmul, Startup, StartupFigure
 from snell.bench.environment import worker_environment
 from snell.bench.implementations import Implementation
-from snell.bench.limits import MachineLimits, limit
+from snell.bench.limits import ArithmeticMeter, MachineLimits, limit
 from snell.bench.measurement import Missing, Outcome, summarise
 from snell.bench.minilm import minilm_reference
 from snell.bench.worker_process import WorkerError, WorkerProcess
@@ -57,16 +57,21 @@ def run(
     environment = worker_environment(environ, options.threads)
     workers = [WorkerProcess(each.name, options.threads, environment) for each in implementations]
     try:
+        meter = ArithmeticMeter(options.threads) if limits.f32_flops_per_second else None
         for case in cases:
             begin(case)
-            yield from _run_case(case, workers, options, limits)
+            yield from _run_case(case, workers, options, limits, meter)
     finally:
         for worker in workers:
             worker.close()
 
 
 def _run_case(
-    case: Case, workers: Sequence[WorkerProcess], options: Options, limits: MachineLimits
+    case: Case,
+    workers: Sequence[WorkerProcess],
+    options: Options,
+    limits: MachineLimits,
+    meter: ArithmeticMeter | None,
 ) -> Iterator[Outcome]:
     ready: list[_Ready] = []
     expected = _expected(case)
@@ -78,7 +83,11 @@ def _run_case(
             yield Missing(case, worker.implementation, str(error), failed=False)
         except WorkerError as error:
             yield Missing(case, worker.implementation, str(error), failed=True)
-    readings, failures = _take_turns(ready, _repeats(case, options), options.pause_seconds)
+    flops: list[float] = []
+    beside = (lambda: flops.append(meter.read())) if meter is not None else (lambda: None)
+    readings, failures = _take_turns(ready, _repeats(case, options), options.pause_seconds, beside)
+    if flops:
+        limits = replace(limits, f32_flops_per_second=statistics.median(flops))
     for name, values in readings.items():
         yield summarise(case, name, values, options.threads, limit(case, limits))
     for name, reason in failures.items():
@@ -135,10 +144,14 @@ def _warm_up(worker: WorkerProcess, case: Case, options: Options) -> int:
     return max(1, min(round(options.reading_seconds / max(seconds, 1e-7)), 100_000))
 
 
-def _take_turns(ready: Sequence[_Ready], repeats: int, pause: float) -> tuple[dict[str, list[float]], dict[str, str]]:
+def _take_turns(
+    ready: Sequence[_Ready], repeats: int, pause: float, beside: Callable[[], None]
+) -> tuple[dict[str, list[float]], dict[str, str]]:
+    """Readings of each implementation; ``beside`` takes its turn too."""
     readings: dict[str, list[float]] = {each.worker.implementation: [] for each in ready}
     failures: dict[str, str] = {}
     for _ in range(repeats):
+        beside()
         for each in ready:
             name = each.worker.implementation
             if name in failures:
