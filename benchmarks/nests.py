@@ -54,11 +54,11 @@ class Nest:
         return max(self.flops / limits.f32_flops_per_second, 4 * self.elements / limits.read_bytes_per_second)
 
 
-def contraction(rng: random.Random) -> Nest:
+def contraction(rng: random.Random, operations: tuple[float, float] = OPERATIONS) -> Nest:
     """Σ over 1–3 shared axes of a product of two operands whose axes come in any order."""
     data, reduced = "abcd"[: rng.randint(1, 4)], "xyz"[: rng.randint(1, 3)]
     cut = rng.randint(0, len(data))
-    target = math.exp(rng.uniform(*(math.log(x) for x in OPERATIONS))) / 2
+    target = math.exp(rng.uniform(*(math.log(x) for x in operations))) / 2
     sizes = _sizes(rng, data + reduced, target)
     left = "".join(rng.sample(data[:cut] + reduced, cut + len(reduced)))
     right = "".join(rng.sample(data[cut:] + reduced, len(data) - cut + len(reduced)))

@@ -1,0 +1,48 @@
+"""Random nests are right: contractions in any order of axes, row reductions, windows.
+
+How fast they are is measured by the command `python benchmarks/nests.py`, which checks every result as well.
+"""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from benchmarks.nests import Nest, check, contraction, window
+
+import snell as sn
+
+
+def run(nest: Nest, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    arrays = [rng.standard_normal(shape, dtype=np.float32) for shape in nest.shapes]
+    check(nest, arrays, sn.compile(nest.function)(*arrays).numpy())
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_contraction_equals_numpy_in_float64(seed: int) -> None:
+    run(contraction(random.Random(seed), (1e4, 1e7)), seed)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_window_equals_numpy_in_float64(seed: int) -> None:
+    run(window(random.Random(seed)), seed)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("shape", [(4096, 200), (333, 1000), (9, 4100), (70_000, 3), (3, 70_000)])
+@pytest.mark.parametrize("name", ["sum", "max", "softmax"])
+def test_a_reduction_of_rows_or_columns_equals_numpy(name: str, shape: tuple[int, int], axis: int) -> None:
+    x = np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
+    result = sn.compile(lambda x: getattr(sn, name)(x, axis=axis))(x).numpy()
+    wide = x.astype(np.float64)
+    if name == "softmax":
+        e = np.exp(wide - wide.max(axis=axis, keepdims=True))
+        np.testing.assert_allclose(result, e / e.sum(axis=axis, keepdims=True), rtol=1e-5, atol=0)
+    elif name == "max":
+        np.testing.assert_array_equal(result, x.max(axis=axis))
+    else:
+        # Two levels of at most 4,096 terms (DESIGN, section 2): each adds half an epsilon of the magnitudes at most.
+        bound = 4096 * np.finfo(np.float32).eps * np.abs(wide).sum(axis=axis)
+        assert np.all(np.abs(result - wide.sum(axis=axis)) <= bound)
