@@ -183,7 +183,12 @@ class Nest:
         if maximum(extent) <= level.step:
             inner = self.positions.moved(position, extent)
             body = lambda: self._at(level.axis, inner, lambda: self.block(loop.body))  # noqa: E731
-            self.control.when_below(0, bounds[1], body)
+            inside = lambda: self.control.when_below(0, bounds[1], body)  # noqa: E731
+            if isinstance(bounds[0], int):
+                if bounds[0] == 0:
+                    inside()
+            else:
+                self.control.when("eq", bounds[0], 0, inside)
         elif self.structure.has_serial(loop.body, level.axis):
             self._blocking(loop, position, bounds)
         else:

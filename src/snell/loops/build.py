@@ -21,6 +21,7 @@ from snell.loops.retarget import rebuilt_stage, retarget_stage
 from snell.loops.schedule import StageSchedule, schedule_stage
 from snell.loops.stage import Stage
 from snell.loops.staging import stage_rows
+from snell.loops.tile import is_packed_once
 from snell.loops.work import least_claim
 from snell.rewrite.cut import typical_size
 from snell.rewrite.term import Index, Load, Tensor, Term, walk
@@ -149,7 +150,7 @@ def _single(group: Group, target: Target, threads: int) -> BuiltKernel:
     prepares: list[BuiltKernel] = []
     swaps: dict[Tensor, Tensor] = {}
     for copy, buffer in zip(packing.copies, packing.buffers, strict=True):
-        if _is_frozen(copy.stage):
+        if is_packed_once(copy.stage.value):
             kept = replace(buffer, tensor=_packed_tensor(copy, buffer), scope=BufferScope.PARAMETER)
             swaps[buffer.tensor] = kept.tensor
             extra.append(replace(kept, writable=False))
@@ -162,7 +163,7 @@ def _single(group: Group, target: Target, threads: int) -> BuiltKernel:
     hints = prefetches(staged.stage, schedule)
     body = lower_stage(staged.stage, schedule.levels, schedule.partial, prologue=staged.prologue, hints=hints)
     phases.append(Phase(schedule.tickets, body))
-    stages = (*(c.stage for c in packing.copies if not _is_frozen(c.stage)), packed)
+    stages = (*(c.stage for c in packing.copies if not is_packed_once(c.stage.value)), packed)
     used = _parameters(Group(stages, ()), {b.tensor for b in extra})
     order = sorted(extra, key=lambda b: b.scope is not BufferScope.PARAMETER)
     built = replace(_built(Group((stage,), ()), used, tuple(order), tuple(phases)), prepares=tuple(prepares))
@@ -174,11 +175,6 @@ def _of_tensors(built: BuiltKernel, names: Mapping[Tensor, Tensor]) -> BuiltKern
     prepares = tuple(_of_tensors(prepare, names) for prepare in built.prepares)
     tensors = tuple(names.get(t, t) for t in built.tensors)
     return replace(built, tensors=tensors, writes=frozenset(names.get(t, t) for t in built.writes), prepares=prepares)
-
-
-def _is_frozen(stage: Stage) -> bool:
-    """A plain copy of a weight: packed once, its size unchanged.  (Decoded weights would grow, so they are not kept.)"""
-    return isinstance(stage.value.op, Load) and stage.value.op.tensor.frozen and stage.value.op.tensor.storage is None
 
 
 def _packed_tensor(copy: Packing, buffer: Buffer) -> Tensor:

@@ -156,7 +156,7 @@ class Level:
 @dataclass(frozen=True, slots=True)
 class Loop:
     """A level around a body.  `lower`/`upper` are optional run-time bounds (lower <= axis < upper) that prune whole
-    tiles: positions outside contribute nothing, so running a partly outside tile is allowed, skipping it is the gain.
+    tiles: a tile that lies outside is skipped, one that lies partly outside runs (its positions outside contribute nothing).
     """
 
     level: Level

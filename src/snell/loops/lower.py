@@ -53,9 +53,10 @@ def lower_stage(
     blocks = _block_levels(stage, inner)
     passes = [level for level in outer if level.axis in stage.reduced]
     if passes:
-        totals, carried = _carried(stage, passes, renamed)
-        sums = (*_wrap(data, _inits(renamed)), *_wrap(inner, updates), *_wrap(data, carried))
-    elif not blocks:
+        sums = (*_wrap(data, _inits(renamed)), *_wrap(inner, updates))
+        nest = _wrap(outer[len(passes) :], (*hints, *sums, *_carried(stage, passes, data, renamed)))
+        return _wrap(passes, (*prologue, *nest))
+    if not blocks:
         sums = (*_wrap(data, _inits(renamed)), *_wrap(inner, updates))
         totals = renamed
     else:
@@ -64,19 +65,30 @@ def lower_stage(
         block = (*_wrap(data, _inits(renamed)), *_wrap(inner[blocks:], updates), *_wrap(data, added))
         sums = (*_wrap(data, _inits(totals)), *_wrap(inner[:blocks], block))
     value = _rename(stage.value, totals)
-    nest = _wrap(outer[len(passes) :], (*hints, *sums, *_wrap(data, (Store(stage.tensor, stage.indices, value),))))
-    return _wrap(passes, (*prologue, *nest))
+    store = Store(stage.tensor, stage.indices, value)
+    return (*prologue, *_wrap(outer, (*hints, *sums, *_wrap(data, (store,)))))
 
 
 def _carried(
-    stage: Stage, passes: Sequence[Level], renamed: Mapping[Accumulator, Accumulator]
-) -> tuple[dict[Accumulator, Accumulator], tuple[Statement, ...]]:
-    """A total that begins with what the passes before left in the result (nothing in the first) and takes in this one."""
+    stage: Stage, passes: Sequence[Level], data: Sequence[Level], renamed: Mapping[Accumulator, Accumulator]
+) -> tuple[Statement, ...]:
+    """The result takes in a pass: a total of what the passes before left there (nothing in the first) and this one.
+
+    What becomes of the finished sums is worked out in the last pass.
+    """
     ((old, accumulator),) = renamed.items()
     total = _total(accumulator)
     later = sum((as_expr(level.axis) for level in passes), as_expr(-1))
     before = load(stage.tensor, stage.indices, (later,))
-    return {old: total}, (Init(total, before), Update(total, read(accumulator)))
+    total_store = Store(stage.tensor, stage.indices, read(total))
+    added = _wrap(data, (Init(total, before), Update(total, read(accumulator)), total_store))
+    if isinstance(stage.value.op, ReadAccumulator):
+        return added
+    finished = _wrap(data, (Store(stage.tensor, stage.indices, _rename(stage.value, {old: total})),))
+    for level in reversed(passes):
+        last = (as_expr(level.axis.extent) - 1) // level.step * level.step
+        finished = (Loop(level, finished, lower=last),)
+    return (*added, *finished)
 
 
 def _total(accumulator: Accumulator) -> Accumulator:

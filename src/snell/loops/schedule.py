@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from snell.loops.access import access_of
-from snell.loops.ir import Combine, Level, LoopKind, ReadAccumulator
+from snell.loops.ir import Combine, Level, LoopKind
 from snell.loops.stage import Stage
-from snell.loops.tile import Tile, choose_tile, ordered_reductions, unrolled_reductions
+from snell.loops.tile import MANY_ROWS, Tile, choose_tile, ordered_reductions, unrolled_reductions
 from snell.rewrite.term import Term
 from snell.symbolic import Axis, as_expr
 from snell.targets import Target
@@ -21,8 +21,7 @@ __all__ = ["StageSchedule", "schedule_stage"]
 LONGEST_SUM = 4096
 BLOCK_SUM = 1024
 _PASS = 256.0  # length of one pass over a long reduction: a panel of it stays in the first-level cache
-_MANY_ROWS = 8
-_TILE_ROWS = 64  # rows of a pass whose tiles have rows too: enough that adding to the result costs little
+_TILE_ROWS = 16  # rows of a pass shared by more rows of the result than that
 _STREAM = 4096  # positions of a result that stays in the first-level cache while rows are added to it
 _ROWS = 8  # streams that one core reads at once without losing the prefetcher (FINDINGS: 8 to 16)
 _ROW_TILES = 32
@@ -107,12 +106,12 @@ def _reduction(stage: Stage, tile: Tile, target: Target, fixed: Sequence[Axis], 
 def _passes(stage: Stage, tile: Tile, target: Target) -> list[Level]:
     """A long reduction runs in passes over the result, so that what a pass reads stays in cache or is read in order.
 
-    Only where the result itself can hold the sums between passes: nothing is done with them but storing them.
+    Only where the result itself can hold the sums between passes.
     """
-    if len(stage.partials) != 1 or not isinstance(stage.value.op, ReadAccumulator) or tile.vector in stage.reduced:
+    if len(stage.partials) != 1 or tile.vector in stage.reduced:
         return []
     (partial,) = stage.partials
-    if partial.accumulator.combine is not Combine.SUM or stage.value.dtype != stage.tensor.dtype:
+    if partial.accumulator.combine is not Combine.SUM or partial.accumulator.dtype != stage.tensor.dtype:
         return []
     if not _has_many_rows(stage, tile):
         return _row_passes(stage, tile, target)
@@ -129,7 +128,7 @@ def _passes(stage: Stage, tile: Tile, target: Target) -> list[Level]:
 
 
 def _has_many_rows(stage: Stage, tile: Tile) -> bool:
-    return tile.unrolled is not None and stage.extent(tile.unrolled) >= _MANY_ROWS * tile.count
+    return tile.unrolled is not None and stage.extent(tile.unrolled) >= MANY_ROWS
 
 
 def _row_passes(stage: Stage, tile: Tile, target: Target) -> list[Level]:
@@ -141,7 +140,7 @@ def _row_passes(stage: Stage, tile: Tile, target: Target) -> list[Level]:
     if not streamed or stage.extent(tile.vector) <= tile.lanes * tile.vectors:  # type: ignore[arg-type]
         return []
     order = ordered_reductions(stage, tile.vector)
-    rows = _ROWS if tile.unrolled is None else _TILE_ROWS
+    rows = _ROWS if tile.unrolled is None or stage.extent(tile.unrolled) <= _TILE_ROWS else _TILE_ROWS
     rows = max(rows, math.ceil(_greatest(order[-1]) / LONGEST_SUM))
     return [*(Level(axis, 1) for axis in order[:-1]), Level(order[-1], rows)]
 

@@ -17,8 +17,18 @@ from snell.rewrite.term import Cast, Load, Term, children, walk
 from snell.symbolic import Axis
 from snell.targets import Target
 
-__all__ = ["Tile", "choose_tile", "lanes_of", "ordered_reductions", "reduced_rank", "unrolled_reductions"]
+__all__ = [
+    "MANY_ROWS",
+    "Tile",
+    "choose_tile",
+    "is_packed_once",
+    "lanes_of",
+    "ordered_reductions",
+    "reduced_rank",
+    "unrolled_reductions",
+]
 
+MANY_ROWS = 64.0  # from so many rows on, a panel is used again from the cache; fewer let the operand stream through
 _UNROLL = 4
 _RUN_START = (
     500.0  # cycles until a new stream from memory is prefetched at full rate (measured: 1 cycle a 576-byte row)
@@ -38,9 +48,11 @@ _LONG_JUMP = 256.0
 _PAGE = 2048.0
 _FAR, _FARTHER = 1.3, 2.0
 _WAYS, _L1_PERIOD, _L2_PERIOD = 8, 1 << 12, 1 << 16  # lines this far apart share a set, which holds so many of them
+_STAGED = 24  # registers of lanes that share an operand before a block of it is copied to be dense (loops.staging)
 _CONFLICT, _FAR_CONFLICT = 4.0, 12.0
 _LARGE = 16384.0
 _LONG_REUSE = 32.0
+_FROZEN_REUSE = 4.0  # a weight is packed once, before the first call
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +122,7 @@ def _frames(stage: Stage, lanes: int, target: Target) -> Iterator[_Frame]:
     for vector in [*reversed(data), *reversed(stage.reduced)]:
         steps = (dict(unrolled_reductions(stage, vector, 1)), dict(unrolled_reductions(stage, vector, 2)))
         for unrolled, packed in _with_packing(stage, vector, data):
-            operands = tuple(_operands(stage, packed, vector, lanes))
+            operands = tuple(_operands(stage, packed, vector, unrolled, lanes))
             order = tuple(ordered_reductions(stage, vector))
             work = _operations(stage, packed)
             decodes = _decodes(stage, packed)
@@ -212,7 +224,7 @@ def _packing(stage: Stage, packed: tuple[Term, ...], vector: Axis, target: Targe
     total = 0.0
     for item in packed:
         loads = [t for t in walk(item) if isinstance(t.op, Load)]
-        if isinstance(item.op, Load) and item.op.tensor.frozen:
+        if is_packed_once(item):
             continue
         each = _COPY if all(access_of(t).is_vector(vector) for t in loads) else _GATHERED_COPY
         each += _COLD_COPY * any(_is_cold(stage, t, target) for t in loads)
@@ -413,7 +425,9 @@ class _Frame:
         return max(used, 1e-3)
 
 
-def _operands(stage: Stage, packed: tuple[Term, ...], vector: Axis, lanes: int) -> list[_Operand]:
+def _operands(
+    stage: Stage, packed: tuple[Term, ...], vector: Axis, unrolled: Axis | None, lanes: int
+) -> list[_Operand]:
     found: dict[Term, _Operand] = {}
     stack = [partial.body for partial in stage.partials]
     while stack:
@@ -421,28 +435,36 @@ def _operands(stage: Stage, packed: tuple[Term, ...], vector: Axis, lanes: int) 
         if item in packed:
             found[item] = _Operand(item.free, 1.0)
         elif isinstance(item.op, Load):
-            found[item] = _Operand(item.free, _load_price(stage, item, vector, lanes))
+            found[item] = _Operand(item.free, _load_price(stage, item, vector, unrolled, lanes))
         stack.extend(() if item in packed else children(item))
     return list(found.values())
 
 
-def _load_price(stage: Stage, item: Term, vector: Axis, lanes: int) -> float:
-    """Loads that one load amounts to: gathers take one a lane, rows far apart cost translations and cache lines."""
+def _load_price(stage: Stage, item: Term, vector: Axis, unrolled: Axis | None, lanes: int) -> float:
+    """Loads that one load amounts to: gathers take one a lane, rows far apart cost translations and cache lines.
+
+    Where few rows of the tile share it, an operand is streamed through in passes, and lines do not wait to be used again.
+    """
     access = access_of(item)
     if not access.is_vector(vector):
         return _GATHER * lanes
-    if vector not in item.free:
-        return 1.0
+    shared = vector not in item.free
+    if shared and (unrolled is None or stage.extent(vector) >= _STAGED * lanes):
+        return 1.0  # (read where it is made dense, or once)
     jumps = {axis: abs(access.stride(axis) or 0.0) * item.dtype.itemsize for axis in stage.reduced}
     jump = max(jumps.values(), default=0.0)
     if jump < _LONG_JUMP:
         return 1.0
+    if unrolled is None or stage.extent(unrolled) < MANY_ROWS:
+        return _FAR
     rows = min(_BLOCK_LENGTH, math.prod(stage.extent(axis) for axis in stage.reduced if jumps[axis] >= _LONG_JUMP))
+    price = _FAR if jump < _PAGE else _FARTHER
     if rows > _WAYS * _L2_PERIOD / math.gcd(int(jump), _L2_PERIOD):
-        return _FAR_CONFLICT
-    if rows > _WAYS * _L1_PERIOD / math.gcd(int(jump), _L1_PERIOD):
-        return _CONFLICT
-    return _FAR if jump < _PAGE else _FARTHER
+        price = _FAR_CONFLICT
+    elif rows > _WAYS * _L1_PERIOD / math.gcd(int(jump), _L1_PERIOD):
+        price = _CONFLICT
+    adjacent = shared and access.stride(unrolled) == 1.0
+    return 1.0 + (price - 1.0) / 2 if adjacent else price
 
 
 def _packed_operands(stage: Stage, vector: Axis, unrolled: Axis | None) -> tuple[Term, ...]:
@@ -460,12 +482,17 @@ def _packed_operands(stage: Stage, vector: Axis, unrolled: Axis | None) -> tuple
     return tuple(found)
 
 
+def is_packed_once(item: Term) -> bool:
+    """A plain weight: its copy replaces it, made before the first call.  (Decoded weights would grow, so they are not.)"""
+    return isinstance(item.op, Load) and item.op.tensor.frozen and item.op.tensor.storage is None
+
+
 def _worth_packing(stage: Stage, item: Term, vector: Axis) -> bool:
     """Used often enough, and read in place only with gathers, with arithmetic, or with long jumps."""
     known = (*stage.axes, *stage.reduced)
     whole = math.prod(stage.extent(axis) for axis in known)
     own = math.prod(stage.extent(axis) for axis in known if axis in item.free)
-    if whole / max(1.0, own) < _PACK_REUSE or not item.free <= set(known):
+    if whole / max(1.0, own) < (_FROZEN_REUSE if is_packed_once(item) else _PACK_REUSE) or not item.free <= set(known):
         return False
     if any(isinstance(t.op, Load) and t.op.tensor in stage.inside for t in walk(item)):
         return False
@@ -475,6 +502,5 @@ def _worth_packing(stage: Stage, item: Term, vector: Axis) -> bool:
     if not isinstance(item.op, Load) or not all(a.is_vector(vector) for a in loads):
         return True
     jump = max((abs(a.stride(axis) or 0.0) for a in loads for axis in stage.reduced), default=0.0)
-    return (
-        jump * item.dtype.itemsize >= _LONG_JUMP and own * item.dtype.itemsize >= _LARGE and whole / own >= _LONG_REUSE
-    )
+    reuse = _FROZEN_REUSE if is_packed_once(item) else _LONG_REUSE
+    return jump * item.dtype.itemsize >= _LONG_JUMP and own * item.dtype.itemsize >= _LARGE and whole / own >= reuse
