@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snell.config import Config, process_environment
-from snell.engine.defaults import default_engine
+from snell.engine.default_engine import default_engine
 from snell.engine.engine import Engine, Prepared
 from snell.errors import ConfigError
 from snell.llm.compiler_protocol import Array, CompiledProgram, Compiler, Program, ProgramRecipe
@@ -39,8 +39,8 @@ class EngineCompiler:
             program = recipe.build()
             prepared, constants = self.engine.prepare(program.graph, self.policy, key), program.constants
             self.engine.cache.put(_constants_key(key), _to_bytes(constants))
-        frozen = {name: constants[name] if name in constants else recipe.weight(name) for name in prepared.frozen}
-        return _EngineProgram(prepared, prepared.bind(frozen, self.engine.pool()))
+        frozen = recipe.weights(name for name in prepared.frozen if name not in constants)
+        return _EngineProgram(prepared, prepared.bind({**constants, **frozen}, self.engine.pool()))
 
     def explain(self, program: Program) -> Report:
         """The definitions, kernels and code that the program becomes."""

@@ -1,15 +1,16 @@
 """The weights of a GGUF file: quantised tensors as planes over the mapped bytes, plain ones as ordinary arrays."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from snell.dtypes import from_name, from_numpy
-from snell.frontend.tensor import Tensor
-from snell.graph.primitives import Storage
+from snell.graph.storage import Storage
 from snell.importers.gguf import (
     ArrayLike,
     GGUFFile,
@@ -19,8 +20,11 @@ from snell.importers.gguf import (
     dequantize,
     planar_tensor,
 )
-from snell.llm.weights import StoredPlane, StoredWeight, dense_weight
-from snell.symbolic import Shape
+from snell.llm.stored_weight import StoredPlane, StoredWeight, dense_weight
+
+if TYPE_CHECKING:
+    from snell.frontend.tensor import Tensor
+    from snell.symbolic import Shape
 
 __all__ = ["GGUFWeights"]
 
