@@ -216,9 +216,8 @@ def _entry(payload: bytes) -> bytes:
 def _payload(data: bytes) -> bytes | None:
     """The payload of an entry, None when it is cut or damaged."""
     start = len(_MAGIC) + 32
-    payload = data[start:]
-    whole = data.startswith(_MAGIC) and hashlib.sha256(payload).digest() == data[len(_MAGIC) : start]
-    return payload if whole else None
+    whole = data.startswith(_MAGIC) and hashlib.sha256(memoryview(data)[start:]).digest() == data[len(_MAGIC) : start]
+    return data[start:] if whole else None
 
 
 @contextlib.contextmanager

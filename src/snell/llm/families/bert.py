@@ -1,7 +1,7 @@
 """BERT and its like (MiniLM, BGE, E5): https://arxiv.org/abs/1810.04805.
 
 Word, position and segment embeddings are added and normalised; a layer normalises after each half:
-x = normalisation.layer_norm(x + attention(x)), x = normalisation.layer_norm(x + down(gelu(up(x)))).  All texts are one segment.
+x = layer_norm(x + attention(x)), x = layer_norm(x + down(gelu(up(x)))).  All texts are one segment.
 """
 
 from __future__ import annotations
