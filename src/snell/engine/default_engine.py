@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import os
 from functools import cache
+from typing import TYPE_CHECKING
 
 from snell.config import Config, process_environment
+from snell.deferred import deferred
 from snell.engine.engine import Engine
-from snell.engine.saved import LoadedFunction, read_program
+
+if TYPE_CHECKING:
+    from snell.engine import saved
+    from snell.engine.saved import LoadedFunction
+else:
+    saved = deferred("snell.engine.saved")
 
 __all__ = ["default_engine", "load"]
 
@@ -20,4 +27,4 @@ def default_engine() -> Engine:
 
 def load(path: str | os.PathLike[str]) -> LoadedFunction:
     """The function that `f.save(path)` wrote: nothing is traced, rewritten or compiled."""
-    return read_program(path, default_engine())
+    return saved.read_program(path, default_engine())

@@ -18,11 +18,10 @@ import warnings
 import zipfile
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-from snell.codegen.llvm import CODEGEN_LEVEL, compile_object
+from snell.codegen.llvm import CODEGEN_LEVEL, LLVM_VERSION, compile_object
 from snell.errors import CacheError
 from snell.targets import Target
 
@@ -201,7 +200,7 @@ class Cache:
 
 def object_key(llvm_ir: str, target: Target, level: int = CODEGEN_LEVEL) -> str:
     """All that an object file depends on: the text, the processor's description and LLVM's version."""
-    return "\n".join(("object", version("llvmlite"), str(level), repr(target), llvm_ir))
+    return "\n".join(("object", LLVM_VERSION, str(level), repr(target), llvm_ir))
 
 
 def compile_cached(cache: Cache, llvm_ir: str, target: Target, level: int = CODEGEN_LEVEL) -> bytes:
