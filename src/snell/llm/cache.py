@@ -47,6 +47,5 @@ class CacheShape:
         stride = -(-size // _ALIGNMENT) * _ALIGNMENT
         memory = mmap.mmap(-1, stride * len(self.names))
         return {
-            name: np.ndarray(shape, self.dtype.numpy, memory, place * stride)
-            for place, name in enumerate(self.names)
+            name: np.ndarray(shape, self.dtype.numpy, memory, place * stride) for place, name in enumerate(self.names)
         }
