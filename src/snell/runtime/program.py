@@ -160,7 +160,7 @@ def from_bytes(data: bytes) -> Program:
     length = int.from_bytes(data[start : start + 8], "little")
     header = json.loads(data[start + 8 : start + 8 + length])
     dims = {row[0]: Dim(row[0], row[1], row[2], row[3], tuple(row[4])) for row in header["dims"]}
-    expressions = [_expr_from_json(row, dims) for row in header["expressions"]]
+    expressions = {place: _expr_from_json(row, dims) for place, row in enumerate(header["expressions"])}
     objects: list[CodeObject] = []
     position = start + 8 + length
     for functions, size in header["objects"]:
@@ -197,8 +197,8 @@ def _slot_to_json(slot: BufferSlot, table: _Expressions) -> list[Any]:
     return [slot.name, slot.role.value, slot.dtype.name, shape, optional[0], slot.donated, optional[1]]
 
 
-def _slots_from_json(rows: list[Any], expressions: list[Expr]) -> tuple[BufferSlot, ...]:
-    sizes = [as_size(expression) for expression in expressions]
+def _slots_from_json(rows: list[Any], expressions: dict[int, Expr]) -> tuple[BufferSlot, ...]:
+    sizes = {place: as_size(expression) for place, expression in expressions.items()}
     roles = {role.value: role for role in Role}
     dtypes = {name: from_name(name) for name in {row[2] for row in rows}}
     return tuple(
@@ -216,7 +216,7 @@ def _call_to_json(call: Call, table: _Expressions) -> list[Any]:
     return [call.function, list(call.buffers), sizes, tickets, scratch, call.chunk, call.parallel]
 
 
-def _call_from_json(row: list[Any], expressions: list[Expr]) -> Call:
+def _call_from_json(row: list[Any], expressions: dict[int, Expr]) -> Call:
     function, buffers, sizes, tickets, scratch, chunk, parallel = row
     return Call(
         function, tuple(buffers), tuple([expressions[place] for place in sizes]), expressions[tickets],
