@@ -3,8 +3,10 @@
 ``CacheShape.empty`` makes the arrays that a text begins with; a program returns those to go on with.
 """
 
+import contextlib
 import math
 import mmap
+import sys
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,12 +42,16 @@ class CacheShape:
     def empty(self) -> dict[str, Array]:
         """Zeros, which take memory only as positions are written; each array on a boundary of vectors.
 
-        NumPy asks the system for pages of 2 MB, of which a short text touches every one: for SmolLM2 180 MB to clear.
+        The memory is no NumPy array's: for those the system is asked for pages of 2 MB, of which a short text touches
+        every one (for SmolLM2 180 MB to clear).
         """
         shape = (self.heads, self.capacity, self.head_dim)
         size = math.prod(shape) * self.dtype.itemsize
         stride = -(-size // _ALIGNMENT) * _ALIGNMENT
-        memory = mmap.mmap(-1, stride * len(self.names))
+        memory = mmap.mmap(-1, stride * len(self.names), access=mmap.ACCESS_COPY)
+        if sys.platform == "linux":
+            with contextlib.suppress(OSError):  # a kernel without large pages has nothing to refuse
+                memory.madvise(mmap.MADV_NOHUGEPAGE)
         return {
             name: np.ndarray(shape, self.dtype.numpy, memory, place * stride) for place, name in enumerate(self.names)
         }
