@@ -26,7 +26,7 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "src")]
 
 import snell as sn
 from snell.bench.limits import machine_limits
-from snell.engine.defaults import default_engine
+from snell.engine.default_engine import default_engine
 from snell.frontend import TensorSpec, trace
 
 REPEATS = 9

@@ -7,12 +7,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import ml_dtypes
 import numpy as np
 
+from snell.deferred import deferred
 from snell.errors import DTypeError
+
+# Only bfloat16 needs it.
+if TYPE_CHECKING:
+    import ml_dtypes
+else:
+    ml_dtypes = deferred("ml_dtypes")
 
 __all__ = [
     "ALL", "DType", "bf16", "bool_", "f16", "f32", "f64", "from_name", "from_numpy", "i8", "i16", "i32", "i64",
@@ -48,7 +54,7 @@ class DType:
     @property
     def numpy(self) -> np.dtype[Any]:
         """The NumPy dtype that holds this type's values (packed fields unpack to uint8)."""
-        return np.dtype(_NUMPY[self.name])
+        return np.dtype(ml_dtypes.bfloat16 if self.name == "bf16" else _NUMPY[self.name])
 
     @property
     def range(self) -> tuple[float, float]:
@@ -85,9 +91,9 @@ _BY_NAME = {dtype.name: dtype for dtype in ALL}
 _NUMPY: dict[str, Any] = {
     "bool": np.bool_, "u1": np.uint8, "u2": np.uint8, "u4": np.uint8, "u8": np.uint8, "u16": np.uint16,
     "u32": np.uint32, "u64": np.uint64, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
-    "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64,
+    "f16": np.float16, "f32": np.float32, "f64": np.float64,
 }  # fmt: skip
-_FROM_NUMPY = {np.dtype(_NUMPY[dtype.name]): dtype for dtype in ALL if not dtype.is_packed}
+_FROM_NUMPY = {np.dtype(_NUMPY[dtype.name]): dtype for dtype in ALL if not dtype.is_packed and dtype is not bf16}
 _ALIASES = {
     "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64",
     "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
@@ -105,7 +111,7 @@ def from_name(name: str) -> DType:
 
 def from_numpy(dtype: Any) -> DType:
     """The dtype of a NumPy dtype; DTypeError where snell has none (complex, strings, objects)."""
-    found = _FROM_NUMPY.get(np.dtype(dtype))
+    found = _FROM_NUMPY.get(np.dtype(dtype)) or (bf16 if np.dtype(dtype).name == "bfloat16" else None)
     if found is None:
         raise DTypeError(f"arrays of {np.dtype(dtype)} are not supported; cast to one of {', '.join(_BY_NAME)} first")
     return found

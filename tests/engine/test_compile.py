@@ -9,7 +9,6 @@ import pytest
 
 import snell as sn
 from snell.config import Config
-from snell.engine.eager import EagerEvaluator
 from snell.engine.engine import Engine
 from snell.engine.function import CompiledFunction
 from snell.engine.graph import Graph
@@ -22,6 +21,7 @@ from snell.errors import (
     ShapeError,
     UnsupportedError,
 )
+from snell.frontend.evaluator import Interpreter
 
 RNG = np.random.default_rng(7)
 
@@ -146,7 +146,7 @@ def test_a_damaged_cache_entry_is_rebuilt(engine: Engine):
 
 
 def test_an_explicit_graph_runs_what_was_retrieved(engine: Engine):
-    g = Graph(engine, EagerEvaluator())
+    g = Graph(engine, Interpreter())
     a = g.tensor((3, 1)).set([[1.0], [2.0], [3.0]])
     b = g.tensor((1, 4)).set([[1.0, 2.0, 3.0, 4.0]])
     c = a.matmul(b).retrieve()
@@ -159,7 +159,7 @@ def test_an_explicit_graph_runs_what_was_retrieved(engine: Engine):
 
 
 def test_an_explicit_graph_says_what_is_missing(engine: Engine):
-    g = Graph(engine, EagerEvaluator())
+    g = Graph(engine, Interpreter())
     a = g.tensor((2,))
     with pytest.raises(GraphError, match="retrieve"):
         g.compile()

@@ -12,7 +12,7 @@ from tests.grid.design import Case, full_product
 from tests.grid.judge import failures
 from tests.grid.known_defects import KNOWN_DEFECTS
 
-from snell.engine.defaults import default_engine
+from snell.engine.default_engine import default_engine
 
 CASES_IN_ONE_PROGRAM = 16
 

@@ -74,7 +74,7 @@ def test_imports_stand_at_the_top(sources: tuple[Source, ...]) -> None:
 
 
 def test_a_package_file_only_exports(sources: tuple[Source, ...]) -> None:
-    # The root is the one exception: it loads language models and file formats when they are first asked for.
+    # The root is the one exception: it loads public names when they are first asked for.
     busy = [
         f"{source.name}:{node.lineno}"
         for source in sources

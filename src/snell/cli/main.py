@@ -1,20 +1,25 @@
 """The entry point: registers the commands and turns an error of snell into one clear line.
 
 ``snell --help`` and ``--version`` must not wait for the compiler or for model code, so a command's module is imported
-when that command runs. This table is the one place in the project that imports by name for speed.
+when that command runs, and what writes in colours when there is something to write.
 """
 
 import importlib
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from snell import __version__
-from snell.cli.console import errors, output
+from snell.deferred import deferred
 from snell.errors import SnellError
+
+if TYPE_CHECKING:
+    from snell.cli import console
+else:
+    console = deferred("snell.cli.console")
 
 __all__ = ["app"]
 
@@ -49,8 +54,8 @@ class CommandGroup(TyperGroup):
         except SnellError as error:
             if ctx.params["debug"]:
                 raise
-            errors.print(f"[red]error:[/red] {type(error).__name__}: ", end="")
-            errors.print(str(error), markup=False, soft_wrap=True)
+            console.errors.print(f"[red]error:[/red] {type(error).__name__}: ", end="")
+            console.errors.print(str(error), markup=False, soft_wrap=True)
             raise typer.Exit(1) from error
 
 
@@ -65,7 +70,7 @@ app = typer.Typer(
 
 def _show_version(asked: bool) -> None:
     if asked:
-        output.print(__version__)
+        typer.echo(__version__)
         raise typer.Exit
 
 

@@ -17,10 +17,12 @@ import llvmlite.binding
 from snell.errors import CompileError
 from snell.targets import Target
 
-__all__ = ["CODEGEN_LEVEL", "Library", "assembly", "compile_object", "load"]
+__all__ = ["CODEGEN_LEVEL", "LLVM_VERSION", "Library", "assembly", "compile_object", "load"]
 
 # llvmlite has no type stubs: the foreign boundary.
 llvm: Any = llvmlite.binding
+# importlib.metadata would say the same, after 20 ms of imports.
+LLVM_VERSION: str = llvmlite.__version__
 
 # Levels 1, 2 and 3 give the same speed and cost the same on Zen 3 (GEMM, softmax, Q4_1); level 0 does not allocate
 # registers across blocks.

@@ -1,36 +1,21 @@
-"""The default engine behind `sn.compile`, `sn.Graph` and `sn.load`: made on first use, from the process's environment."""
+"""`sn.compile` and `sn.Graph`: what traces and compiles, on the engine of this process."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import Any, overload
 
-from snell.config import Config, process_environment
-from snell.engine.eager import EagerEvaluator
-from snell.engine.engine import Engine
+from snell.engine.default_engine import default_engine
 from snell.engine.function import CompiledFunction, DimSpec
 from snell.engine.graph import Graph
-from snell.engine.saved import LoadedFunction, read_program
+from snell.frontend.evaluator import Interpreter
 
-__all__ = ["compile", "default_engine", "graph", "load"]
-
-
-@cache
-def default_engine() -> Engine:
-    """The engine of this process."""
-    return Engine(Config.from_environment(process_environment()))
+__all__ = ["compile", "graph"]
 
 
 def graph() -> Graph:
     """A new explicit graph on the default engine."""
-    return Graph(default_engine(), EagerEvaluator())
-
-
-def load(path: str | os.PathLike[str]) -> LoadedFunction:
-    """The function that `f.save(path)` wrote: nothing is traced, rewritten or compiled."""
-    return read_program(path, default_engine())
+    return Graph(default_engine(), Interpreter())
 
 
 @overload

@@ -11,15 +11,13 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from snell.codegen.host import host_target
 from snell.config import Config, available_threads
+from snell.deferred import deferred
 from snell.engine.version import code_version
 from snell.errors import FileFormatError
-from snell.graph.fingerprint import fingerprint
-from snell.graph.node import Graph
 from snell.rewrite.policy import Policy
 from snell.runtime.binding import Assembled, bind
 from snell.runtime.cache import Cache, compile_cached
@@ -28,9 +26,18 @@ from snell.runtime.pool import Pool, process_pool
 from snell.runtime.program import Program, from_bytes, to_bytes
 from snell.targets import Target
 
+# What a process needs only where a program is not found in the cache: most never do.
 if TYPE_CHECKING:
+    from snell.compiler import compile as compiler
     from snell.compiler.compile import Compilation
+    from snell.engine import report
     from snell.engine.report import Report
+    from snell.graph import fingerprint
+    from snell.graph.node import Graph
+else:
+    compiler = deferred("snell.compiler.compile")
+    fingerprint = deferred("snell.graph.fingerprint")
+    report = deferred("snell.engine.report")
 
 __all__ = ["Engine", "Prepared", "pack", "unpack"]
 
@@ -81,7 +88,7 @@ class Engine:
 
     def key(self, graph: Graph, policy: Policy) -> str:
         """What a compiled program depends on."""
-        return self.named_key(fingerprint(graph), policy)
+        return self.named_key(fingerprint.fingerprint(graph), policy)
 
     def named_key(self, content: str, policy: Policy) -> str:
         """The key of a program that `content` determines: whatever else it depends on is added here."""
@@ -116,15 +123,13 @@ class Engine:
 
     def compile(self, graph: Graph, policy: Policy = Policy.DEFAULT) -> Compilation:
         """Run every pass (object code still comes from the cache where it is known)."""
-        # The compiler is loaded where a program is not found in the cache: most processes never need it.
-        compiler = import_module("snell.compiler.compile")
         with self.lock:
             options = compiler.Options(self.target, self.threads, policy, self.cache.get_or_make)
             return compiler.compile_graph(graph, options)
 
     def explain(self, graph: Graph, policy: Policy = Policy.DEFAULT) -> Report:
         """What a graph is compiled to."""
-        return import_module("snell.engine.report").report_of(self.compile(graph, policy), self.target)
+        return report.report_of(self.compile(graph, policy), self.target)
 
 
 def pack(prepared: Prepared) -> bytes:

@@ -10,16 +10,19 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, Final
 
 from snell.dtypes import from_numpy
 from snell.errors import GraphError
-from snell.frontend.evaluator import Array, Evaluator
+from snell.frontend.evaluator import Array, Evaluator, Interpreter
 from snell.graph.node import Builder, Check, Graph, Node, Operand
 from snell.graph.primitives import Input, Op
 from snell.symbolic import Shape, View
 
 __all__ = ["Trace", "common_trace"]
+
+# Evaluates tensors made from nothing.
+_INTERPRETER: Final = Interpreter()
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +36,9 @@ class _GuardedCheck:
 class Trace:
     """Everything that tensors of one program share.  Nodes are interned, so building twice is building once."""
 
-    default_evaluator: ClassVar[Evaluator | None] = None
-    """Evaluates tensors made from nothing; the package sets it once, on import."""
-
     def __init__(self, evaluator: Evaluator | None = None, *, floating: bool = False) -> None:
         self.builder = Builder()
-        self.evaluator = evaluator or (Trace.default_evaluator if floating else None)
+        self.evaluator = evaluator or (_INTERPRETER if floating else None)
         self.floating = floating
         self.retriever: Callable[[Operand], Any] | None = None
         self.arrays: dict[str, Array] = {}

@@ -1,4 +1,8 @@
-"""Evaluator: what a tensor asks for its value.  The frontend runs nothing; an engine supplies this."""
+"""Evaluator: what a tensor asks for its value.
+
+The frontend runs no programs; a tensor made from nothing that is asked for its value has the reference interpreter
+compute it, so that exploring needs no compiling.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from snell.graph.interpret import interpret
 from snell.graph.node import Graph
 
-__all__ = ["Array", "Evaluator"]
+__all__ = ["Array", "Evaluator", "Interpreter"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -23,3 +28,11 @@ class Evaluator(Protocol):
         A failed check of the graph raises OutOfRangeError (an IndexError).
         """
         ...
+
+
+class Interpreter:
+    """The reference interpreter as an Evaluator."""
+
+    def evaluate(self, graph: Graph, arrays: Mapping[str, Array]) -> Sequence[Array]:
+        """The outputs, in order and in their dtypes."""
+        return interpret(graph, arrays, {})

@@ -16,6 +16,7 @@ import numpy as np
 
 from snell.dtypes import DType, bool_, i64, u32
 from snell.errors import DTypeError
+from snell.graph.storage import Storage
 from snell.symbolic import Shape, Size
 
 __all__ = [
@@ -34,17 +35,6 @@ class Op:
 @dataclass(frozen=True, slots=True)
 class Source(Op):
     """A node without arithmetic operands (Random has its key)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Storage:
-    """Where an input's elements lie in its bytes: element `i` is at bit `8*offset + Σ i_k * strides[k]`.
-
-    Ordinary inputs are dense and have no Storage; planes of quantised files have one (strides in bits).
-    """
-
-    offset: int
-    strides: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)

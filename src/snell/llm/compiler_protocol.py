@@ -5,13 +5,16 @@ its frozen inputs and returns a ``CompiledProgram``.  Donated inputs (the KV cac
 the caller uses the returned array from then on, which may be the donated one, updated in place.
 """
 
-from collections.abc import Callable, Mapping
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy.typing as npt
 
-from snell.graph.node import Graph
+if TYPE_CHECKING:
+    from snell.graph.node import Graph
 
 __all__ = ["Array", "CompiledProgram", "Compiler", "Program", "ProgramRecipe"]
 
@@ -34,13 +37,13 @@ class Program:
 class ProgramRecipe:
     """A program that need not be built where it was built before.
 
-    ``content`` says everything the program depends on; ``build`` traces it; ``weight`` gives the array of a frozen
-    input that is no constant.
+    ``content`` says everything the program depends on; ``build`` traces it; ``weights`` gives the arrays of frozen
+    inputs that are no constants.
     """
 
     content: str
     build: Callable[[], Program]
-    weight: Callable[[str], Array]
+    weights: Callable[[Iterable[str]], Mapping[str, Array]]
 
 
 class CompiledProgram(Protocol):

@@ -3,22 +3,30 @@
 Texts are sorted by length and run in batches, so that little is padded; padding is masked and changes nothing.
 """
 
+from __future__ import annotations
+
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
+from snell.deferred import deferred
 from snell.errors import UnsupportedError
-from snell.llm.compiler_protocol import CompiledProgram, Compiler, ProgramRecipe
+from snell.llm.compiler_protocol import CompiledProgram, Compiler, Program, ProgramRecipe
 from snell.llm.families.encoder import Encoder, Pooling
-from snell.llm.programs import LENGTHS, RESULT, TEXTS, TOKENS, embedding_program
+from snell.llm.step import LENGTHS, RESULT, TEXTS, TOKENS
+from snell.llm.stored_weight import WeightSource, stored_arrays
 from snell.llm.tokenizer import Tokenizer
 from snell.llm.vectors import finished_vectors, fitted_ids, pooling_named
-from snell.llm.weights import WeightSource, stored_array
+
+if TYPE_CHECKING:
+    from snell.llm import programs
+else:
+    programs = deferred("snell.llm.programs")
 
 __all__ = ["EmbeddingModel", "EmbeddingModelParts"]
 
@@ -89,8 +97,11 @@ class EmbeddingModel:
     def _recipe(self, pooling: Pooling) -> ProgramRecipe:
         parts = self._parts
         content = f"embed {self.context} {pooling} {parts.encoder!r}\n{parts.weights.signature()}"
-        build = partial(embedding_program, parts.encoder, parts.weights, self.context, pooling)
-        return ProgramRecipe(content, build, partial(stored_array, parts.weights))
+
+        def build() -> Program:
+            return programs.embedding_program(parts.encoder, parts.weights, self.context, pooling)
+
+        return ProgramRecipe(content, build, partial(stored_arrays, parts.weights))
 
     def _program(self, pooling: Pooling) -> CompiledProgram:
         with self._lock:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import io
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from snell.config import Config, process_environment
-from snell.engine.defaults import default_engine
+from snell.engine.default_engine import default_engine
 from snell.engine.engine import Engine, Prepared
 from snell.errors import ConfigError
 from snell.llm.compiler_protocol import Array, CompiledProgram, Compiler, Program, ProgramRecipe
+from snell.llm.constants import constants_from_bytes, constants_to_bytes
 from snell.rewrite.policy import Policy
 from snell.runtime.executable import Executable
 
@@ -38,9 +36,9 @@ class EngineCompiler:
         if prepared is None or constants is None:
             program = recipe.build()
             prepared, constants = self.engine.prepare(program.graph, self.policy, key), program.constants
-            self.engine.cache.put(_constants_key(key), _to_bytes(constants))
-        frozen = {name: constants[name] if name in constants else recipe.weight(name) for name in prepared.frozen}
-        return _EngineProgram(prepared, prepared.bind(frozen, self.engine.pool()))
+            self.engine.cache.put(_constants_key(key), constants_to_bytes(constants))
+        frozen = recipe.weights(name for name in prepared.frozen if name not in constants)
+        return _EngineProgram(prepared, prepared.bind({**constants, **frozen}, self.engine.pool()))
 
     def explain(self, program: Program) -> Report:
         """The definitions, kernels and code that the program becomes."""
@@ -48,22 +46,11 @@ class EngineCompiler:
 
     def _constants(self, key: str) -> Mapping[str, Array] | None:
         data = self.engine.cache.get(_constants_key(key))
-        return None if data is None else _from_bytes(data)
+        return None if data is None else constants_from_bytes(data)
 
 
 def _constants_key(key: str) -> str:
     return hashlib.sha256(f"constants {key}".encode()).hexdigest()
-
-
-def _to_bytes(arrays: Mapping[str, Array]) -> bytes:
-    stream = io.BytesIO()
-    np.savez(stream, allow_pickle=False, **dict(arrays))
-    return stream.getvalue()
-
-
-def _from_bytes(data: bytes) -> dict[str, Array]:
-    with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-        return {name: archive[name] for name in archive.files}
 
 
 class _EngineProgram:

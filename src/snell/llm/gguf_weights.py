@@ -1,26 +1,32 @@
 """The weights of a GGUF file: quantised tensors as planes over the mapped bytes, plain ones as ordinary arrays."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from snell.dtypes import from_name, from_numpy
-from snell.frontend.tensor import Tensor
-from snell.graph.primitives import Storage
+from snell.graph.storage import Storage
 from snell.importers.gguf import (
     ArrayLike,
     GGUFFile,
-    PlanarTensor,
     Quantisation,
+    TensorInfo,
     decode,
     dequantize,
-    planar_tensor,
+    find_tensor,
+    relative_planes,
+    unpack_scales,
 )
-from snell.llm.weights import StoredPlane, StoredWeight, dense_weight
-from snell.symbolic import Shape
+from snell.llm.stored_weight import StoredPlane, StoredWeight, dense_weight
+
+if TYPE_CHECKING:
+    from snell.frontend.tensor import Tensor
+    from snell.symbolic import Shape
 
 __all__ = ["GGUFWeights"]
 
@@ -38,12 +44,16 @@ class GGUFWeights:
 
     def stored(self, name: str) -> StoredWeight:
         """The tensor's planes."""
-        tensor = planar_tensor(self.file, name)
-        content = self.file.data[tensor.info.offset : tensor.info.offset + tensor.info.nbytes]
-        if tensor.info.quantisation in _PLAIN:
-            dtype = from_name(_PLAIN[tensor.info.quantisation]).numpy
-            return dense_weight(content.view(dtype).reshape(tensor.info.shape))
-        return StoredWeight(tensor.info.shape, _planes(tensor, content), _decoder(tensor.info.quantisation))
+        info = find_tensor(self.file, name)
+        content = self.file.data[info.offset : info.offset + info.nbytes]
+        if info.quantisation in _PLAIN:
+            dtype = from_name(_PLAIN[info.quantisation]).numpy
+            return dense_weight(content.view(dtype).reshape(info.shape))
+        owned = {
+            key: StoredPlane(array.shape, from_numpy(array.dtype), array)
+            for key, array in unpack_scales(self.file.data, info).items()
+        }
+        return StoredWeight(info.shape, _planes(info, content) | owned, _decoder(info.quantisation))
 
     def signature(self) -> str:
         """Names, formats and shapes of the file's tensors."""
@@ -54,19 +64,14 @@ class GGUFWeights:
         return dequantize(self.file, name)
 
 
-def _planes(tensor: PlanarTensor, content: npt.NDArray[np.uint8]) -> dict[str, StoredPlane]:
+def _planes(info: TensorInfo, content: npt.NDArray[np.uint8]) -> dict[str, StoredPlane]:
     """Offsets count from the tensor's first byte, so that equal layers have equal programs."""
-    planes = {
+    return {
         key: StoredPlane(
-            plane.shape,
-            from_name(plane.element),
-            content,
-            Storage(plane.offset_bytes - tensor.info.offset, plane.strides_bits),
+            plane.shape, from_name(plane.element), content, Storage(plane.offset_bytes, plane.strides_bits)
         )
-        for key, plane in tensor.planes.items()
+        for key, plane in relative_planes(info).items()
     }
-    owned = {key: StoredPlane(array.shape, from_numpy(array.dtype), array) for key, array in tensor.owned.items()}
-    return planes | owned
 
 
 def _decoder(quantisation: Quantisation) -> Callable[[Mapping[str, Tensor], Shape], Tensor]:

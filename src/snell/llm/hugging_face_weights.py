@@ -11,7 +11,7 @@ import numpy.typing as npt
 from snell.errors import FileFormatError, ModelNotFoundError
 from snell.importers.safetensors import load_safetensors
 from snell.llm.compiler_protocol import Array
-from snell.llm.weights import StoredWeight, dense_weight
+from snell.llm.stored_weight import StoredWeight, dense_weight
 
 __all__ = ["HuggingFaceWeights", "open_hugging_face_weights"]
 

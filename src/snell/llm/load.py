@@ -3,28 +3,36 @@
 Only the header is read; weights stay in the file and are mapped into memory.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from snell.config import Config, process_environment
+from snell.deferred import deferred
 from snell.dtypes import f16, f32
 from snell.errors import ConfigError, FileFormatError, ModelNotFoundError, UnsupportedError
 from snell.importers.gguf import GGUFFile, read_gguf
-from snell.llm.chat_template import ChatTemplate
 from snell.llm.compiler_protocol import Compiler
 from snell.llm.embed import EmbeddingModel, EmbeddingModelParts
 from snell.llm.engine_compiler import engine_compiler
 from snell.llm.families.encoder import Pooling
 from snell.llm.families.registry import DecoderFamily, family_named
 from snell.llm.gguf_weights import GGUFWeights
-from snell.llm.hugging_face_weights import open_hugging_face_weights
 from snell.llm.hyperparameters import Hyperparameters, gguf_hyperparameters, read_json
 from snell.llm.model import LanguageModel, LanguageModelParts
 from snell.llm.sampling import SamplingParams
+from snell.llm.template_source import TemplateSource
 from snell.llm.tokenizer import Tokenizer
-from snell.store import CATALOGUE, ModelStore
+
+if TYPE_CHECKING:
+    from snell import store
+    from snell.llm import hugging_face_weights
+else:
+    store = deferred("snell.store")
+    hugging_face_weights = deferred("snell.llm.hugging_face_weights")
 
 __all__ = ["load"]
 
@@ -63,10 +71,10 @@ def _located(model: str | os.PathLike[str]) -> Path:
     path = Path(model).expanduser()
     if path.exists():
         return path
-    if isinstance(model, str) and model in CATALOGUE:
-        return ModelStore(Config.from_environment(process_environment()).data_dir / "models").install(model)
+    if isinstance(model, str) and model in store.CATALOGUE:
+        return store.ModelStore(Config.from_environment(process_environment()).data_dir / "models").install(model)
     raise ModelNotFoundError(
-        f"{os.fspath(model)!r}: no such file or folder, and the short names are {', '.join(CATALOGUE)}; "
+        f"{os.fspath(model)!r}: no such file or folder, and the short names are {', '.join(store.CATALOGUE)}; "
         "check the spelling"
     )
 
@@ -101,12 +109,18 @@ def _folder_parts(folder: Path) -> tuple[Parts, int]:
     family = family_named(config.text("model_type"), config.where)
     if isinstance(family, DecoderFamily):
         decoder = family.from_config(config)
-        tokenizer, weights = Tokenizer.from_file(folder), open_hugging_face_weights(folder, family.weight_names)
+        tokenizer, weights = (
+            Tokenizer.from_file(folder),
+            hugging_face_weights.open_hugging_face_weights(folder, family.weight_names),
+        )
         template = _template(_folder_template(folder), tokenizer)
         parts = LanguageModelParts(decoder, weights, tokenizer, template, _folder_defaults(folder))
         return parts, decoder.sizes.context
     encoder = family.from_config(config)
-    tokenizer, weights = Tokenizer.from_file(folder), open_hugging_face_weights(folder, family.weight_names)
+    tokenizer, weights = (
+        Tokenizer.from_file(folder),
+        hugging_face_weights.open_hugging_face_weights(folder, family.weight_names),
+    )
     context = _folder_context(folder, encoder.sizes.context)
     return EmbeddingModelParts(encoder, weights, tokenizer, _folder_pooling(folder)), context
 
@@ -151,7 +165,7 @@ def _folder_defaults(folder: Path) -> SamplingParams:
     )
 
 
-def _template(source: object, tokenizer: Tokenizer) -> ChatTemplate | None:
+def _template(source: object, tokenizer: Tokenizer) -> TemplateSource | None:
     """The template, the one called "default" where there are several."""
     if isinstance(source, list):
         named: dict[str, Any] = {}
@@ -164,4 +178,4 @@ def _template(source: object, tokenizer: Tokenizer) -> ChatTemplate | None:
         return None
     if not isinstance(source, str):
         raise FileFormatError(f"chat_template: expected a string, received {type(source).__name__}")
-    return ChatTemplate(source, tokenizer.bos_token, tokenizer.eos_token)
+    return TemplateSource(source, tokenizer.bos_token, tokenizer.eos_token)

@@ -4,33 +4,43 @@ Every call has its own KV cache, so a model may be used from several threads.  P
 their first use.
 """
 
+from __future__ import annotations
+
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Literal, Unpack, cast, overload
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Literal, Unpack, cast, overload
 
 import numpy as np
 import numpy.typing as npt
 
+from snell.deferred import deferred
 from snell.dtypes import DType
 from snell.errors import ConfigError, ContextLengthError, ShapeError, UnsupportedError
-from snell.llm.chat_template import ChatTemplate
-from snell.llm.compiler_protocol import Array, CompiledProgram, Compiler, ProgramRecipe
+from snell.llm.compiler_protocol import Array, CompiledProgram, Compiler, Program, ProgramRecipe
 from snell.llm.families.decoder import Decoder
 from snell.llm.families.encoder import Pooling
 from snell.llm.generation import Generation
 from snell.llm.generation_stream import GenerationPlan, GenerationStream
 from snell.llm.options import GenerateKeywords, GenerateOptions
-from snell.llm.programs import StepResult, step_program
 from snell.llm.prompt import Prompt, is_batch, prompt_ids
 from snell.llm.sampling import Sampler, SamplingParams
 from snell.llm.session import Session
 from snell.llm.sized_program import SizedProgram
+from snell.llm.step import StepResult
+from snell.llm.stored_weight import WeightSource, stored_arrays
+from snell.llm.template_source import TemplateSource
 from snell.llm.text_stream import TextStream
 from snell.llm.tokenizer import Tokenizer
 from snell.llm.vectors import finished_vectors, fitted_ids, pooling_named
-from snell.llm.weights import WeightSource, stored_array
+
+if TYPE_CHECKING:
+    from snell.llm import chat_template, programs
+    from snell.llm.chat_template import ChatTemplate
+else:
+    chat_template = deferred("snell.llm.chat_template")
+    programs = deferred("snell.llm.programs")
 
 __all__ = ["LanguageModel", "LanguageModelParts"]
 
@@ -44,7 +54,7 @@ class LanguageModelParts:
     decoder: Decoder
     weights: WeightSource
     tokenizer: Tokenizer
-    template: ChatTemplate | None
+    template: TemplateSource | None
     defaults: SamplingParams
 
 
@@ -162,7 +172,7 @@ class LanguageModel:
         return finished_vectors(np.stack(rows) if rows else None, normalize, dimensions)
 
     def _stream(self, prompt: Prompt, options: GenerateOptions, *, finish: bool) -> GenerationStream:
-        ids = prompt_ids(prompt, self.tokenizer, self.parts.template)
+        ids = prompt_ids(prompt, self.tokenizer, lambda: self._template)
         room = self.context - len(ids)
         wanted = room if options.max_tokens is None else options.max_tokens
         if wanted > room or room < 0:
@@ -178,6 +188,12 @@ class LanguageModel:
             for _ in stream:
                 pass
         return stream
+
+    @cached_property
+    def _template(self) -> ChatTemplate | None:
+        """Compiled for the first conversation; an ill-formed one is a ChatTemplateError then."""
+        source = self.parts.template
+        return None if source is None else chat_template.ChatTemplate(source.text, source.bos_token, source.eos_token)
 
     def _all_rows(self, result: StepResult, ids: Sequence[int]) -> npt.NDArray[np.float32]:
         """The program's rows for every token, on a fresh cache."""
@@ -197,12 +213,15 @@ class LanguageModel:
         """A report on the program that decodes one token."""
         parts = self.parts
         return self._compiler.explain(
-            step_program(parts.decoder, parts.weights, self._cache, 1, StepResult.LAST_LOGITS)
+            programs.step_program(parts.decoder, parts.weights, self._cache, 1, StepResult.LAST_LOGITS)
         )
 
     def _variant(self, result: StepResult, most: int) -> CompiledProgram:
         """The program for steps of 1 to ``most`` tokens."""
         parts, cache = self.parts, self._cache
         content = f"step {most} {result} {cache} {parts.decoder!r}\n{parts.weights.signature()}"
-        build = partial(step_program, parts.decoder, parts.weights, cache, most, result)
-        return self._compiler.compile(ProgramRecipe(content, build, partial(stored_array, parts.weights)))
+
+        def build() -> Program:
+            return programs.step_program(parts.decoder, parts.weights, cache, most, result)
+
+        return self._compiler.compile(ProgramRecipe(content, build, partial(stored_arrays, parts.weights)))

@@ -1,9 +1,8 @@
 """The programs of a language model: one step of a decoder, and the embedding of a batch of texts by an encoder.
 
-Each is traced once with symbolic sizes and holds for every length.  Names of inputs and outputs are constants here.
+Each is traced once with symbolic sizes and holds for every length.
 """
 
-from enum import Enum
 from typing import assert_never
 
 from snell.dtypes import i32
@@ -12,24 +11,18 @@ from snell.frontend.ops.creation import iota
 from snell.frontend.ops.movement import crop
 from snell.frontend.tensor import Tensor
 from snell.graph.primitives import Input
-from snell.llm.cache import CacheShape, TracedCache
+from snell.llm.cache import CacheShape
 from snell.llm.compiler_protocol import Program
 from snell.llm.families.decoder import Decoder
-from snell.llm.families.encoder import Encoder, Pooling, pooled
-from snell.llm.weights import Weights, WeightSource
+from snell.llm.families.encoder import Encoder, Pooling
+from snell.llm.families.pooled import pooled
+from snell.llm.step import LENGTHS, PAST, RESULT, TEXTS, TOKENS, StepResult
+from snell.llm.stored_weight import WeightSource
+from snell.llm.traced_cache import TracedCache
+from snell.llm.weights import Weights
 from snell.symbolic import Dim
 
-__all__ = ["LENGTHS", "PAST", "RESULT", "TEXTS", "TOKENS", "StepResult", "embedding_program", "step_program"]
-
-TOKENS, LENGTHS, PAST, TEXTS, RESULT = "tokens", "lengths", "past", "texts", "result"
-
-
-class StepResult(Enum):
-    """What a step returns: f32 (vocabulary,), (tokens, vocabulary) or (tokens, d)."""
-
-    LAST_LOGITS = "last_logits"
-    ALL_LOGITS = "all_logits"
-    HIDDEN = "hidden"
+__all__ = ["embedding_program", "step_program"]
 
 
 def step_program(

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from snell.errors import ContextLengthError
 from snell.llm.cache import CacheShape
 from snell.llm.compiler_protocol import Array, CompiledProgram
-from snell.llm.programs import PAST, RESULT, TOKENS
+from snell.llm.step import PAST, RESULT, TOKENS
 
 __all__ = ["Session"]
 

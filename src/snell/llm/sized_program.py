@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from threading import Lock
 
 from snell.llm.compiler_protocol import Array, CompiledProgram
-from snell.llm.programs import TOKENS
+from snell.llm.step import TOKENS
 
 __all__ = ["SizedProgram"]
 

@@ -1,68 +1,18 @@
 """A model's weights while a program is traced: each is a few frozen inputs and the expression that decodes them.
 
-A ``WeightSource`` (a GGUF file, a Hugging Face folder) says of what each weight consists; ``Weights`` declares it as
-inputs of one trace, once, and keeps the arrays to bind.  Weights are named as GGUF names them: ``blk.0.attn_q.weight``.
+``Weights`` declares the weights of a ``WeightSource`` as inputs of one trace, each once, and keeps the arrays to bind.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Protocol
-
-import numpy as np
-import numpy.typing as npt
-
-from snell.dtypes import DType, from_numpy, u8
+from snell.dtypes import from_numpy, u8
 from snell.frontend.context import Trace
 from snell.frontend.ops.elementwise import astype
 from snell.frontend.ops.indexing import embedding
 from snell.frontend.tensor import Tensor
-from snell.graph.primitives import Input, Storage
+from snell.graph.primitives import Input
 from snell.llm.compiler_protocol import Array
-from snell.symbolic import Shape
+from snell.llm.stored_weight import StoredPlane, StoredWeight, WeightSource
 
-__all__ = ["StoredPlane", "StoredWeight", "WeightSource", "Weights", "dense_weight", "stored_array"]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class StoredPlane:
-    """One frozen input: ``array`` has the shape and dtype, or is the bytes that ``storage`` reaches into."""
-
-    shape: tuple[int, ...]
-    dtype: DType
-    array: Array
-    storage: Storage | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class StoredWeight:
-    """The planes of a weight, each with the rows (the first axis) foremost, and how they decode.
-
-    ``decode(planes, shape)`` returns the f32 tensor of ``shape``; it may be given planes of fewer rows.
-    """
-
-    shape: tuple[int, ...]
-    planes: Mapping[str, StoredPlane]
-    decode: Callable[[Mapping[str, Tensor], Shape], Tensor]
-
-
-class WeightSource(Protocol):
-    """Where a model's weights come from."""
-
-    def __contains__(self, name: object, /) -> bool:
-        """Whether there is a weight of this name."""
-        ...
-
-    def stored(self, name: str) -> StoredWeight:
-        """The weight; a missing one is a ModelNotFoundError that says where it was looked for."""
-        ...
-
-    def values(self, name: str) -> npt.NDArray[np.float32]:
-        """The weight decoded now, for what is computed once at load."""
-        ...
-
-    def signature(self) -> str:
-        """Everything about the weights that programs depend on: names, shapes and formats, but no values."""
-        ...
+__all__ = ["Weights"]
 
 
 class Weights:
@@ -111,18 +61,6 @@ class Weights:
             self._inputs[name] = Tensor(self._trace.input(declaration), self._trace)
             self.frozen[name] = plane.array
         return self._inputs[name]
-
-
-def stored_array(source: WeightSource, name: str) -> Array:
-    """The array of a frozen input, by the name that ``Weights`` gave it."""
-    weight, _, plane = name.rpartition(".")
-    return source.stored(weight).planes[plane].array
-
-
-def dense_weight(array: Array) -> StoredWeight:
-    """A weight that is stored as it is, in any float dtype."""
-    plane = StoredPlane(array.shape, from_numpy(array.dtype), array)
-    return StoredWeight(array.shape, {"value": plane}, lambda planes, _: astype(planes["value"], "f32"))
 
 
 def _gathered(plane: Tensor, rows: Tensor) -> Tensor:

@@ -18,17 +18,17 @@ import warnings
 import zipfile
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-from snell.codegen.llvm import CODEGEN_LEVEL, compile_object
+from snell.codegen.llvm import CODEGEN_LEVEL, LLVM_VERSION, compile_object
 from snell.errors import CacheError
 from snell.targets import Target
 
 __all__ = ["Cache", "CacheInfo", "compile_cached", "object_key"]
 
 _MAGIC: Final = b"snell cache 1\n"
+_HEAD_BYTES: Final = len(_MAGIC) + 32
 _NAME: Final = re.compile(r"[0-9a-f]{64}")
 _TEMPORARY: Final = ".writing-"
 # A temporary file of this age belongs to a writer that died.
@@ -62,14 +62,15 @@ class Cache:
         """The entry's bytes, or None; a damaged entry is removed."""
         path = self._path(key)
         try:
-            data = path.read_bytes()
+            # In two reads: a model's constants are megabytes, and a slice would copy them.
+            with path.open("rb") as file:
+                head, payload = file.read(_HEAD_BYTES), file.read()
         except FileNotFoundError:
             return None
         except OSError as error:
             self._warn("read", error)
             return None
-        payload = _payload(data)
-        if payload is None:
+        if not _is_whole(head, payload):
             with contextlib.suppress(OSError):
                 path.unlink()
             return None
@@ -201,7 +202,7 @@ class Cache:
 
 def object_key(llvm_ir: str, target: Target, level: int = CODEGEN_LEVEL) -> str:
     """All that an object file depends on: the text, the processor's description and LLVM's version."""
-    return "\n".join(("object", version("llvmlite"), str(level), repr(target), llvm_ir))
+    return "\n".join(("object", LLVM_VERSION, str(level), repr(target), llvm_ir))
 
 
 def compile_cached(cache: Cache, llvm_ir: str, target: Target, level: int = CODEGEN_LEVEL) -> bytes:
@@ -215,10 +216,12 @@ def _entry(payload: bytes) -> bytes:
 
 def _payload(data: bytes) -> bytes | None:
     """The payload of an entry, None when it is cut or damaged."""
-    start = len(_MAGIC) + 32
-    payload = data[start:]
-    whole = data.startswith(_MAGIC) and hashlib.sha256(payload).digest() == data[len(_MAGIC) : start]
-    return payload if whole else None
+    payload = data[_HEAD_BYTES:]
+    return payload if _is_whole(data[:_HEAD_BYTES], payload) else None
+
+
+def _is_whole(head: bytes, payload: bytes) -> bool:
+    return head == _MAGIC + hashlib.sha256(payload).digest()
 
 
 @contextlib.contextmanager

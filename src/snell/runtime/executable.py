@@ -23,7 +23,7 @@ from snell.runtime.main import ENTER, TABLE, scratch_sizes, with_main
 from snell.runtime.pool import Pool, process_pool
 from snell.runtime.program import BufferSlot, Program, Role
 from snell.runtime.sizes import SizeSolver
-from snell.symbolic import Dim, Shape, as_expr, show_shape
+from snell.symbolic import Dim, Shape, show_shape
 
 __all__ = ["Bound", "Executable"]
 
@@ -286,6 +286,6 @@ class Executable:
 
 def _is_sized(slot: BufferSlot) -> bool:
     """Whether a slot's size depends on dims, so that it must be checked at each new size."""
-    return any(as_expr(size).dims() for size in slot.shape) or (
-        slot.stored_bytes is not None and bool(slot.stored_bytes.dims())
-    )
+    if slot.stored_bytes is not None and not slot.stored_bytes.is_constant:
+        return True
+    return not all(isinstance(size, int) or size.is_constant for size in slot.shape)

@@ -33,7 +33,7 @@ def with_main(program: Program, target: Target) -> Program:
 
 def scratch_sizes(program: Program) -> tuple[Expr, ...]:
     """Bytes of scratch a thread that calls ask for, each distinct expression once; a call gets the largest."""
-    return tuple(dict.fromkeys(padded(call.scratch) for call in program.calls))
+    return tuple(dict.fromkeys(padded(scratch) for scratch in dict.fromkeys(call.scratch for call in program.calls)))
 
 
 def scratch_stride(program: Program, sizes: Mapping[Dim, int]) -> int:

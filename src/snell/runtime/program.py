@@ -20,7 +20,7 @@ from snell.symbolic import Dim, Expr, FloorDiv, Remainder, Shape, as_expr, as_si
 
 __all__ = ["BufferSlot", "Call", "Check", "CodeObject", "Program", "Role", "from_bytes", "to_bytes"]
 
-_MAGIC = b"snell program 1\n"
+_MAGIC = b"snell program 2\n"
 
 
 class Role(Enum):
@@ -134,14 +134,16 @@ def _only_known(program: Program, where: str, expressions: tuple[Expr, ...]) -> 
 def to_bytes(program: Program) -> bytes:
     """The program as bytes; equal programs give equal bytes."""
     objects = [*program.objects, *([program.main] if program.main else [])]
+    table = _Expressions()
     header = {
         "dims": [[d.name, d.min, d.max, d.multiple, list(d.typical)] for d in program.dims],
-        "buffers": [_slot_to_json(slot) for slot in program.buffers],
-        "calls": [_call_to_json(call) for call in program.calls],
+        "buffers": [_slot_to_json(slot, table) for slot in program.buffers],
+        "calls": [_call_to_json(call, table) for call in program.calls],
         "checks": [[check.flag, check.value, check.message] for check in program.checks],
-        "arena": _expr_to_json(program.arena_bytes),
+        "arena": table.place(program.arena_bytes),
         "objects": [[list(code.functions), len(code.image)] for code in objects],
         "main": program.main is not None,
+        "expressions": table.rows(),
     }
     text = json.dumps(header, separators=(",", ":")).encode()
     body = len(text).to_bytes(8, "little") + text + b"".join(code.image for code in objects)
@@ -153,11 +155,12 @@ def from_bytes(data: bytes) -> Program:
     start = len(_MAGIC) + 32
     if not data.startswith(_MAGIC) or len(data) < start + 8:
         raise FileFormatError(f"expected a snell program, received {len(data)} bytes that begin {data[:16]!r}")
-    if hashlib.sha256(data[start:]).digest() != data[len(_MAGIC) : start]:
+    if hashlib.sha256(memoryview(data)[start:]).digest() != data[len(_MAGIC) : start]:
         raise FileFormatError("the saved program is cut or damaged (its checksum differs); save it again")
     length = int.from_bytes(data[start : start + 8], "little")
     header = json.loads(data[start + 8 : start + 8 + length])
     dims = {row[0]: Dim(row[0], row[1], row[2], row[3], tuple(row[4])) for row in header["dims"]}
+    expressions = {place: _expr_from_json(row, dims) for place, row in enumerate(header["expressions"])}
     objects: list[CodeObject] = []
     position = start + 8 + length
     for functions, size in header["objects"]:
@@ -165,42 +168,59 @@ def from_bytes(data: bytes) -> Program:
         position += size
     main = objects.pop() if header["main"] else None
     return Program(
-        buffers=tuple(_slot_from_json(row, dims) for row in header["buffers"]),
+        buffers=_slots_from_json(header["buffers"], expressions),
         dims=tuple(dims.values()),
-        calls=tuple(_call_from_json(row, dims) for row in header["calls"]),
-        arena_bytes=_expr_from_json(header["arena"], dims),
+        calls=tuple(_call_from_json(row, expressions) for row in header["calls"]),
+        arena_bytes=expressions[header["arena"]],
         checks=tuple(Check(*row) for row in header["checks"]),
         objects=tuple(objects),
         main=main,
     )
 
 
-def _slot_to_json(slot: BufferSlot) -> list[Any]:
-    optional = [None if e is None else _expr_to_json(e) for e in (slot.offset, slot.stored_bytes)]
-    shape = [_expr_to_json(as_expr(size)) for size in slot.shape]
+class _Expressions:
+    """The distinct expressions of a program, which names them by their places: most occur hundreds of times."""
+
+    def __init__(self) -> None:
+        self._places: dict[Expr, int] = {}
+
+    def place(self, expression: Expr) -> int:
+        return self._places.setdefault(expression, len(self._places))
+
+    def rows(self) -> list[Any]:
+        return [_expr_to_json(expression) for expression in self._places]
+
+
+def _slot_to_json(slot: BufferSlot, table: _Expressions) -> list[Any]:
+    optional = [None if e is None else table.place(e) for e in (slot.offset, slot.stored_bytes)]
+    shape = [table.place(as_expr(size)) for size in slot.shape]
     return [slot.name, slot.role.value, slot.dtype.name, shape, optional[0], slot.donated, optional[1]]
 
 
-def _slot_from_json(row: list[Any], dims: dict[str, Dim]) -> BufferSlot:
-    name, role, dtype, shape, offset, donated, stored = row
-    return BufferSlot(
-        name, Role(role), from_name(dtype), tuple(as_size(_expr_from_json(size, dims)) for size in shape),
-        None if offset is None else _expr_from_json(offset, dims), donated,
-        None if stored is None else _expr_from_json(stored, dims),
+def _slots_from_json(rows: list[Any], expressions: dict[int, Expr]) -> tuple[BufferSlot, ...]:
+    sizes = {place: as_size(expression) for place, expression in expressions.items()}
+    roles = {role.value: role for role in Role}
+    dtypes = {name: from_name(name) for name in {row[2] for row in rows}}
+    return tuple(
+        BufferSlot(
+            name, roles[role], dtypes[dtype], tuple([sizes[place] for place in shape]),
+            None if offset is None else expressions[offset], donated, None if stored is None else expressions[stored],
+        )
+        for name, role, dtype, shape, offset, donated, stored in rows
     )  # fmt: skip
 
 
-def _call_to_json(call: Call) -> list[Any]:
-    sizes = [_expr_to_json(size) for size in call.sizes]
-    tickets, scratch = _expr_to_json(call.tickets), _expr_to_json(call.scratch)
+def _call_to_json(call: Call, table: _Expressions) -> list[Any]:
+    sizes = [table.place(size) for size in call.sizes]
+    tickets, scratch = table.place(call.tickets), table.place(call.scratch)
     return [call.function, list(call.buffers), sizes, tickets, scratch, call.chunk, call.parallel]
 
 
-def _call_from_json(row: list[Any], dims: dict[str, Dim]) -> Call:
+def _call_from_json(row: list[Any], expressions: dict[int, Expr]) -> Call:
     function, buffers, sizes, tickets, scratch, chunk, parallel = row
     return Call(
-        function, tuple(buffers), tuple(_expr_from_json(size, dims) for size in sizes),
-        _expr_from_json(tickets, dims), _expr_from_json(scratch, dims), chunk, parallel,
+        function, tuple(buffers), tuple([expressions[place] for place in sizes]), expressions[tickets],
+        expressions[scratch], chunk, parallel,
     )  # fmt: skip
 
 

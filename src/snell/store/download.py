@@ -4,12 +4,20 @@ Takes pinned requirements and an empty folder; leaves one wheel for each in it. 
 runs; pip's own configuration decides where they come from.
 """
 
-import subprocess
+from __future__ import annotations
+
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from snell.deferred import deferred
 from snell.errors import OfflineError
+
+if TYPE_CHECKING:
+    import subprocess
+else:
+    subprocess = deferred("subprocess")
 
 __all__ = ["Fetch", "fetch_with_pip"]
 

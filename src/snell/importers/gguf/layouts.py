@@ -8,12 +8,13 @@ dimensions is that of the values, so that a reshape of the decoded blocks is the
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from snell.importers.gguf.file import TensorInfo
 from snell.importers.gguf.plane import Element, Plane
 from snell.importers.gguf.quantisation import Quantisation
 
-__all__ = ["LAYOUTS", "planes_of_layout"]
+__all__ = ["LAYOUTS", "planes_of_layout", "relative_planes"]
 
 # A dimension inside of a block: its extent and its stride in bits.
 Dimension = tuple[int, int]
@@ -150,6 +151,19 @@ LAYOUTS: Mapping[Quantisation, Callable[[_Blocks], list[Plane]]] = {
 
 def planes_of_layout(info: TensorInfo) -> dict[str, Plane]:
     """The planes of a tensor whose quantisation is one of ``LAYOUTS``."""
-    kind = info.quantisation
-    blocks = _Blocks(info.rows, info.columns // kind.block_values, kind.block_bytes, info.offset)
+    return _planes(info.quantisation, info.rows, info.columns, info.offset)
+
+
+def relative_planes(info: TensorInfo) -> Mapping[str, Plane]:
+    """The same with offsets from the tensor's first byte: equal for all tensors of one shape, and made once."""
+    return _relative_planes(info.quantisation, info.rows, info.columns)
+
+
+@lru_cache(maxsize=1 << 10)
+def _relative_planes(kind: Quantisation, rows: int, columns: int) -> Mapping[str, Plane]:
+    return _planes(kind, rows, columns, 0)
+
+
+def _planes(kind: Quantisation, rows: int, columns: int, offset: int) -> dict[str, Plane]:
+    blocks = _Blocks(rows, columns // kind.block_values, kind.block_bytes, offset)
     return {plane.name: plane for plane in LAYOUTS[kind](blocks)}

@@ -19,7 +19,7 @@ from snell.importers.gguf.packed_scales import unpack_scales
 from snell.importers.gguf.plane import Plane, read_plane
 from snell.importers.gguf.recipes import ArrayLike, decode
 
-__all__ = ["PlanarTensor", "dequantize", "planar_tensor", "plane_array"]
+__all__ = ["PlanarTensor", "dequantize", "find_tensor", "planar_tensor", "plane_array"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,7 +36,7 @@ class PlanarTensor:
 
 def planar_tensor(file: GGUFFile, name: str) -> PlanarTensor:
     """The planes of the tensor called ``name``."""
-    info = _find(file, name)
+    info = find_tensor(file, name)
     planes = MappingProxyType(planes_of_layout(info))
     return PlanarTensor(info, planes, MappingProxyType(unpack_scales(file.data, info)))
 
@@ -58,7 +58,8 @@ def dequantize(file: GGUFFile, name: str) -> npt.NDArray[np.float32]:
     return cast("npt.NDArray[np.float32]", values)
 
 
-def _find(file: GGUFFile, name: str) -> TensorInfo:
+def find_tensor(file: GGUFFile, name: str) -> TensorInfo:
+    """The tensor called ``name``; ModelNotFoundError where there is none, UnsupportedError for a type without planes."""
     if name not in file.tensors:
         raise ModelNotFoundError(f"{file.path}: no tensor {name!r} among the {len(file.tensors)} tensors of the file")
     info = file.tensors[name]

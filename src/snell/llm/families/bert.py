@@ -4,18 +4,27 @@ Word, position and segment embeddings are added and normalised; a layer normalis
 x = layer_norm(x + attention(x)), x = layer_norm(x + down(gelu(up(x)))).  All texts are one segment.
 """
 
-from dataclasses import dataclass
+from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from snell.deferred import deferred
 from snell.errors import UnsupportedError
-from snell.frontend.ops.activation import gelu
-from snell.frontend.ops.movement import crop
-from snell.frontend.ops.normalisation import layer_norm
-from snell.frontend.tensor import Tensor
 from snell.importers.gguf import GGUFFile
-from snell.llm.families.attention import linear, masked_attention, split_heads
 from snell.llm.families.encoder import EncoderSizes
 from snell.llm.hyperparameters import Hyperparameters, gguf_hyperparameters
-from snell.llm.weights import Weights
+
+if TYPE_CHECKING:
+    from snell.frontend.ops import activation, movement, normalisation
+    from snell.frontend.tensor import Tensor
+    from snell.llm.families import attention
+    from snell.llm.weights import Weights
+else:
+    activation = deferred("snell.frontend.ops.activation")
+    movement = deferred("snell.frontend.ops.movement")
+    normalisation = deferred("snell.frontend.ops.normalisation")
+    attention = deferred("snell.llm.families.attention")
 
 __all__ = ["BERT_NAMES", "Bert", "bert_from_config", "bert_from_gguf"]
 
@@ -39,29 +48,29 @@ class Bert:
     def hidden(self, weights: Weights, tokens: Tensor, mask: Tensor) -> Tensor:
         """i32 and bool (texts, tokens) → f32 (texts, tokens, d)."""
         words = weights.rows("token_embd.weight", tokens)
-        positions = crop(weights["position_embd.weight"], 0, 0, tokens.shape[1])
-        segment = crop(weights["token_types.weight"], 0, 0, 1)
+        positions = movement.crop(weights["position_embd.weight"], 0, 0, tokens.shape[1])
+        segment = movement.crop(weights["token_types.weight"], 0, 0, 1)
         x = self._normalised(weights, "token_embd_norm", words + positions + segment)
         for layer in range(self.layers):
             name = f"blk.{layer}."
             x = self._normalised(weights, name + "attn_output_norm", x + self._attention(weights, name, x, mask))
-            inner = gelu(_biased(weights, name + "ffn_up", x))
+            inner = activation.gelu(_biased(weights, name + "ffn_up", x))
             x = self._normalised(weights, name + "layer_output_norm", x + _biased(weights, name + "ffn_down", inner))
         return x
 
     def _attention(self, weights: Weights, name: str, x: Tensor, mask: Tensor) -> Tensor:
         queries, keys, values = (
-            split_heads(_biased(weights, f"{name}attn_{part}", x), self.heads) for part in ("q", "k", "v")
+            attention.split_heads(_biased(weights, f"{name}attn_{part}", x), self.heads) for part in ("q", "k", "v")
         )
-        attended = masked_attention(queries, keys, values, mask).permute(0, 2, 1, 3)
+        attended = attention.masked_attention(queries, keys, values, mask).permute(0, 2, 1, 3)
         return _biased(weights, name + "attn_output", attended.reshape(*x.shape))
 
     def _normalised(self, weights: Weights, name: str, x: Tensor) -> Tensor:
-        return layer_norm(x, weights[name + ".weight"], weights[name + ".bias"], epsilon=self.epsilon)
+        return normalisation.layer_norm(x, weights[name + ".weight"], weights[name + ".bias"], epsilon=self.epsilon)
 
 
 def _biased(weights: Weights, name: str, x: Tensor) -> Tensor:
-    return linear(x, weights[name + ".weight"], weights.optional(name + ".bias"))
+    return attention.linear(x, weights[name + ".weight"], weights.optional(name + ".bias"))
 
 
 def bert_from_gguf(file: GGUFFile) -> Bert:

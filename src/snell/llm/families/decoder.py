@@ -1,12 +1,17 @@
 """Decoder: what a family of text generators is, and what its layers may use while a step is traced."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from snell.dtypes import DType
-from snell.frontend.tensor import Tensor
-from snell.llm.cache import CacheShape, TracedCache
-from snell.llm.weights import Weights
+from snell.llm.cache import CacheShape
+
+if TYPE_CHECKING:
+    from snell.frontend.tensor import Tensor
+    from snell.llm.traced_cache import TracedCache
+    from snell.llm.weights import Weights
 
 __all__ = ["Decoder", "DecoderSizes"]
 

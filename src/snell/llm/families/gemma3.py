@@ -6,27 +6,36 @@ attend a sliding window with rotary base 10,000, the sixth all positions with th
 norms' weights with the 1 already added.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from snell.deferred import deferred
 from snell.errors import UnsupportedError
-from snell.frontend.ops.activation import gelu
-from snell.frontend.ops.movement import crop
-from snell.frontend.ops.normalisation import rms_norm
-from snell.frontend.tensor import Tensor
 from snell.importers.gguf import GGUFFile
-from snell.llm.cache import TracedCache
-from snell.llm.families.attention import causal_attention, linear, split_heads
 from snell.llm.families.decoder import DecoderSizes
 from snell.llm.families.rotary import Pairing, Rotary, rotated
 from snell.llm.hyperparameters import Hyperparameters, gguf_hyperparameters
-from snell.llm.weights import Weights
+
+if TYPE_CHECKING:
+    from snell.frontend.ops import activation, movement, normalisation
+    from snell.frontend.tensor import Tensor
+    from snell.llm.families import attention
+    from snell.llm.traced_cache import TracedCache
+    from snell.llm.weights import Weights
+else:
+    activation = deferred("snell.frontend.ops.activation")
+    movement = deferred("snell.frontend.ops.movement")
+    normalisation = deferred("snell.frontend.ops.normalisation")
+    attention = deferred("snell.llm.families.attention")
 
 __all__ = ["Gemma3", "gemma3_from_config", "gemma3_from_gguf"]
 
 _LOCAL_BASE = 10000.0
 _PATTERN = 6
-Tables = tuple[Tensor, Tensor]
+Tables = tuple["Tensor", "Tensor"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +73,15 @@ class Gemma3:
 
     def logits(self, weights: Weights, hidden: Tensor) -> Tensor:
         """f32 (n, d) → f32 (n, vocabulary)."""
-        return linear(hidden, weights["output.weight" if "output.weight" in weights else "token_embd.weight"])
+        return attention.linear(hidden, weights["output.weight" if "output.weight" in weights else "token_embd.weight"])
 
     def _norm(self, weights: Weights, name: str, x: Tensor) -> Tensor:
-        return rms_norm(x, weights[name + ".weight"], epsilon=self.epsilon)
+        return normalisation.rms_norm(x, weights[name + ".weight"], epsilon=self.epsilon)
 
     def _attention(self, weights: Weights, layer: int, x: Tensor, cache: TracedCache) -> Tensor:
         name = f"blk.{layer}.attn_"
         queries, keys, values = (
-            split_heads(linear(x, weights[f"{name}{part}.weight"]), heads)
+            attention.split_heads(attention.linear(x, weights[f"{name}{part}.weight"]), heads)
             for part, heads in (("q", self.heads), ("k", self.kv_heads), ("v", self.kv_heads))
         )
         whole = (layer + 1) % self.pattern == 0
@@ -81,22 +90,24 @@ class Gemma3:
         queries = rotated(self._norm(weights, name + "q_norm", queries), rotary, *tables)
         keys = rotated(self._norm(weights, name + "k_norm", keys), rotary, *tables)
         all_keys, all_values = cache.extend(layer, keys, values)
-        attended = causal_attention(queries, all_keys, all_values, cache.past, window=0 if whole else self.window)
+        attended = attention.causal_attention(
+            queries, all_keys, all_values, cache.past, window=0 if whole else self.window
+        )
         joined = attended.permute(1, 0, 2).reshape(x.shape[0], self.heads * self.head_dim)
-        return linear(joined, weights[name + "output.weight"])
+        return attention.linear(joined, weights[name + "output.weight"])
 
 
 def _tables(weights: Weights, name: str, rotary: Rotary, cache: TracedCache) -> Tables:
     """The rotary tables' rows for the step's tokens."""
     same, swapped = rotary.tables(cache.shape.capacity)
     rows = (weights.constant(f"rotary.{name}.same", same), weights.constant(f"rotary.{name}.swapped", swapped))
-    first, second = (crop(table, 0, cache.past, cache.tokens) for table in rows)
+    first, second = (movement.crop(table, 0, cache.past, cache.tokens) for table in rows)
     return first, second
 
 
 def _feed_forward(weights: Weights, name: str, x: Tensor) -> Tensor:
-    gate, up = (linear(x, weights[f"{name}ffn_{part}.weight"]) for part in ("gate", "up"))
-    return linear(gelu(gate, "tanh") * up, weights[name + "ffn_down.weight"])
+    gate, up = (attention.linear(x, weights[f"{name}ffn_{part}.weight"]) for part in ("gate", "up"))
+    return attention.linear(activation.gelu(gate, "tanh") * up, weights[name + "ffn_down.weight"])
 
 
 def gemma3_from_gguf(file: GGUFFile) -> Gemma3:

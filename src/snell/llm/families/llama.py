@@ -5,25 +5,34 @@ key-value heads and rotary positions.  GGUF files hold query and key weights per
 neighbours; Hugging Face folders hold them with the pairs as halves.
 """
 
-from dataclasses import dataclass
+from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from snell.deferred import deferred
 from snell.errors import UnsupportedError
-from snell.frontend.ops.activation import silu
-from snell.frontend.ops.movement import crop
-from snell.frontend.ops.normalisation import rms_norm
-from snell.frontend.tensor import Tensor
 from snell.importers.gguf import GGUFFile
-from snell.llm.cache import TracedCache
-from snell.llm.families.attention import causal_attention, linear, split_heads
 from snell.llm.families.decoder import DecoderSizes
 from snell.llm.families.rotary import Pairing, Rotary, rotary_from_config, rotated
 from snell.llm.gguf_weights import GGUFWeights
 from snell.llm.hyperparameters import Hyperparameters, gguf_hyperparameters
-from snell.llm.weights import Weights
+
+if TYPE_CHECKING:
+    from snell.frontend.ops import activation, movement, normalisation
+    from snell.frontend.tensor import Tensor
+    from snell.llm.families import attention
+    from snell.llm.traced_cache import TracedCache
+    from snell.llm.weights import Weights
+else:
+    activation = deferred("snell.frontend.ops.activation")
+    movement = deferred("snell.frontend.ops.movement")
+    normalisation = deferred("snell.frontend.ops.normalisation")
+    attention = deferred("snell.llm.families.attention")
 
 __all__ = ["LLAMA_NAMES", "Llama", "llama_from_config", "llama_from_gguf"]
 
-Tables = tuple[Tensor, Tensor]
+Tables = tuple["Tensor", "Tensor"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,43 +60,47 @@ class Llama:
         tables = self._tables(weights, cache)
         for layer in range(self.layers):
             name = f"blk.{layer}."
-            y = rms_norm(x, weights[name + "attn_norm.weight"], epsilon=self.epsilon)
+            y = normalisation.rms_norm(x, weights[name + "attn_norm.weight"], epsilon=self.epsilon)
             x = x + self._attention(weights, layer, y, cache, tables)
-            y = rms_norm(x, weights[name + "ffn_norm.weight"], epsilon=self.epsilon)
+            y = normalisation.rms_norm(x, weights[name + "ffn_norm.weight"], epsilon=self.epsilon)
             x = x + _feed_forward(weights, name, y)
-        return rms_norm(x, weights["output_norm.weight"], epsilon=self.epsilon)
+        return normalisation.rms_norm(x, weights["output_norm.weight"], epsilon=self.epsilon)
 
     def logits(self, weights: Weights, hidden: Tensor) -> Tensor:
         """f32 (n, d) → f32 (n, vocabulary)."""
-        return linear(hidden, weights["output.weight" if "output.weight" in weights else "token_embd.weight"])
+        return attention.linear(hidden, weights["output.weight" if "output.weight" in weights else "token_embd.weight"])
 
     def _attention(self, weights: Weights, layer: int, x: Tensor, cache: TracedCache, tables: Tables) -> Tensor:
         name = f"blk.{layer}.attn_"
         queries, keys, values = (
-            split_heads(linear(x, weights[f"{name}{part}.weight"], weights.optional(f"{name}{part}.bias")), heads)
+            attention.split_heads(
+                attention.linear(x, weights[f"{name}{part}.weight"], weights.optional(f"{name}{part}.bias")), heads
+            )
             for part, heads in (("q", self.heads), ("k", self.kv_heads), ("v", self.kv_heads))
         )
         all_keys, all_values = cache.extend(layer, rotated(keys, self.rotary, *tables), values)
-        attended = causal_attention(
+        attended = attention.causal_attention(
             rotated(queries, self.rotary, *tables), all_keys, all_values, cache.past, window=self.window
         )
         joined = attended.permute(1, 0, 2).reshape(x.shape[0], self.heads * self.head_dim)
-        return linear(joined, weights[name + "output.weight"], weights.optional(name + "output.bias"))
+        return attention.linear(joined, weights[name + "output.weight"], weights.optional(name + "output.bias"))
 
     def _tables(self, weights: Weights, cache: TracedCache) -> Tables:
         """The rotary tables' rows for the step's tokens."""
         same, swapped = self.rotary.tables(cache.shape.capacity)
         rows = (weights.constant("rotary.same", same), weights.constant("rotary.swapped", swapped))
-        first, second = (crop(table, 0, cache.past, cache.tokens) for table in rows)
+        first, second = (movement.crop(table, 0, cache.past, cache.tokens) for table in rows)
         return first, second
 
 
 def _feed_forward(weights: Weights, name: str, x: Tensor) -> Tensor:
     gate, up = (
-        linear(x, weights[f"{name}ffn_{part}.weight"], weights.optional(f"{name}ffn_{part}.bias"))
+        attention.linear(x, weights[f"{name}ffn_{part}.weight"], weights.optional(f"{name}ffn_{part}.bias"))
         for part in ("gate", "up")
     )
-    return linear(silu(gate) * up, weights[name + "ffn_down.weight"], weights.optional(name + "ffn_down.bias"))
+    return attention.linear(
+        activation.silu(gate) * up, weights[name + "ffn_down.weight"], weights.optional(name + "ffn_down.bias")
+    )
 
 
 def llama_from_gguf(file: GGUFFile) -> Llama:

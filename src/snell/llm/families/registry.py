@@ -1,16 +1,25 @@
 """The families by the name that a GGUF file (``general.architecture``) or a ``config.json`` (``model_type``) gives."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from snell.deferred import deferred
 from snell.errors import UnsupportedError
 from snell.importers.gguf import GGUFFile
-from snell.llm.families.bert import BERT_NAMES, bert_from_config, bert_from_gguf
 from snell.llm.families.decoder import Decoder
 from snell.llm.families.encoder import Encoder
-from snell.llm.families.gemma3 import gemma3_from_config, gemma3_from_gguf
-from snell.llm.families.llama import LLAMA_NAMES, llama_from_config, llama_from_gguf
 from snell.llm.hyperparameters import Hyperparameters
+
+# A process opens models of one family, so the others' modules stay unread.
+if TYPE_CHECKING:
+    from snell.llm.families import bert, gemma3, llama
+else:
+    bert = deferred("snell.llm.families.bert")
+    gemma3 = deferred("snell.llm.families.gemma3")
+    llama = deferred("snell.llm.families.llama")
 
 __all__ = ["FAMILIES", "DecoderFamily", "EncoderFamily", "family_named"]
 
@@ -33,15 +42,24 @@ class EncoderFamily:
     weight_names: Mapping[str, str]
 
 
-_LLAMA = DecoderFamily(llama_from_gguf, llama_from_config, LLAMA_NAMES)
-_GEMMA3 = DecoderFamily(gemma3_from_gguf, gemma3_from_config, {})
+def _llama() -> DecoderFamily:
+    return DecoderFamily(llama.llama_from_gguf, llama.llama_from_config, llama.LLAMA_NAMES)
 
-FAMILIES: Mapping[str, DecoderFamily | EncoderFamily] = {
-    "llama": _LLAMA,
-    "mistral": _LLAMA,
-    "gemma3": _GEMMA3,
-    "gemma3_text": _GEMMA3,
-    "bert": EncoderFamily(bert_from_gguf, bert_from_config, BERT_NAMES),
+
+def _gemma3() -> DecoderFamily:
+    return DecoderFamily(gemma3.gemma3_from_gguf, gemma3.gemma3_from_config, {})
+
+
+def _bert() -> EncoderFamily:
+    return EncoderFamily(bert.bert_from_gguf, bert.bert_from_config, bert.BERT_NAMES)
+
+
+FAMILIES: Mapping[str, Callable[[], DecoderFamily | EncoderFamily]] = {
+    "llama": _llama,
+    "mistral": _llama,
+    "gemma3": _gemma3,
+    "gemma3_text": _gemma3,
+    "bert": _bert,
 }
 
 
@@ -49,4 +67,4 @@ def family_named(architecture: str, where: str) -> DecoderFamily | EncoderFamily
     """The family; UnsupportedError names the architecture that was found and those that are supported."""
     if architecture not in FAMILIES:
         raise UnsupportedError(f"{where}: the architecture is {architecture!r}; supported are {', '.join(FAMILIES)}")
-    return FAMILIES[architecture]
+    return FAMILIES[architecture]()

@@ -5,17 +5,22 @@ x·C + swapped(x)·S, where `swapped` exchanges the two members of each pair: a 
 load in float64, because an angle of position 8,000 in float32 is wrong by 5e-4.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from snell.errors import UnsupportedError
-from snell.frontend.tensor import Tensor
 from snell.llm.hyperparameters import Hyperparameters
+
+if TYPE_CHECKING:
+    from snell.frontend.tensor import Tensor
 
 __all__ = ["Pairing", "Rotary", "rotary_from_config", "rotated"]
 

@@ -1,17 +1,26 @@
 """The tokenizer of a GGUF file: which algorithm its metadata asks for, and what its special tokens mean."""
 
-from collections.abc import Mapping
+from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from snell.deferred import deferred
 from snell.errors import UnsupportedError
 from snell.importers.gguf import MetadataValue
 from snell.llm.tokenizer.backend import Backend
-from snell.llm.tokenizer.byte_pair import BytePairBackend
 from snell.llm.tokenizer.parts import TokenizerParts
 from snell.llm.tokenizer.pre_tokenizers import PRE_TOKENIZERS, PreTokenizer
-from snell.llm.tokenizer.sentence_piece import SentencePieceBackend
 from snell.llm.tokenizer.token_kind import TokenKind
 from snell.llm.tokenizer.vocabulary import Vocabulary, flag, read_strings, read_vocabulary, special_id
-from snell.llm.tokenizer.word_piece import WordPieceBackend
+
+# A file has one kind of tokenizer.
+if TYPE_CHECKING:
+    from snell.llm.tokenizer import byte_pair, sentence_piece, word_piece
+else:
+    byte_pair = deferred("snell.llm.tokenizer.byte_pair")
+    sentence_piece = deferred("snell.llm.tokenizer.sentence_piece")
+    word_piece = deferred("snell.llm.tokenizer.word_piece")
 
 __all__ = ["gguf_parts"]
 
@@ -29,15 +38,15 @@ def gguf_parts(metadata: Metadata) -> tuple[Backend, TokenizerParts]:
     if model == "gpt2":
         cut = _pre_tokenizer(metadata)
         vocabulary = read_vocabulary(metadata)
-        backend = BytePairBackend(vocabulary, read_strings(metadata, "tokenizer.ggml.merges"), cut)
+        backend = byte_pair.BytePairBackend(vocabulary, read_strings(metadata, "tokenizer.ggml.merges"), cut)
         return backend, _parts(metadata, vocabulary, add_bos=cut.add_bos)
     vocabulary = read_vocabulary(metadata)
     if model == "llama":
-        spaced = SentencePieceBackend(vocabulary, flag(metadata, "add_space_prefix", True))
+        spaced = sentence_piece.SentencePieceBackend(vocabulary, flag(metadata, "add_space_prefix", True))
         return spaced, _parts(metadata, vocabulary, add_bos=True)
     unknown = special_id(metadata, "unknown", len(vocabulary.texts))
     lowercase = flag(metadata, "normalizer.lowercase", True)
-    words = WordPieceBackend(vocabulary, _BERT_UNKNOWN if unknown is None else unknown, lowercase)
+    words = word_piece.WordPieceBackend(vocabulary, _BERT_UNKNOWN if unknown is None else unknown, lowercase)
     return words, _parts(metadata, vocabulary, add_bos=True, add_separator=True)
 
 

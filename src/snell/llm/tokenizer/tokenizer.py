@@ -4,17 +4,25 @@ Invariants: a text never yields a control token unless ``parse_special`` is set;
 with exactly one BOS where the model wants one; every id that ends a text or a turn is in ``eos_ids``.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from snell.deferred import deferred
 from snell.errors import OutOfRangeError
 from snell.importers.gguf import MetadataValue
 from snell.llm.tokenizer.backend import Backend
 from snell.llm.tokenizer.gguf import gguf_parts
-from snell.llm.tokenizer.hugging_face import hugging_face_parts
 from snell.llm.tokenizer.parts import TokenizerParts
 from snell.llm.tokenizer.token_matcher import TokenMatcher
+
+if TYPE_CHECKING:
+    from snell.llm.tokenizer import hugging_face
+else:
+    hugging_face = deferred("snell.llm.tokenizer.hugging_face")
 
 __all__ = ["Tokenizer"]
 
@@ -31,19 +39,19 @@ class Tokenizer:
     _control: TokenMatcher
 
     @classmethod
-    def from_parts(cls, backend: Backend, parts: TokenizerParts) -> "Tokenizer":
+    def from_parts(cls, backend: Backend, parts: TokenizerParts) -> Tokenizer:
         """Put a backend and the meaning of its special tokens together."""
         return cls(backend, parts, TokenMatcher(parts.control))
 
     @classmethod
-    def from_gguf(cls, metadata: Mapping[str, MetadataValue]) -> "Tokenizer":
+    def from_gguf(cls, metadata: Mapping[str, MetadataValue]) -> Tokenizer:
         """The tokenizer that a GGUF file's metadata describes; an unknown kind is an ``UnsupportedError``."""
         return cls.from_parts(*gguf_parts(metadata))
 
     @classmethod
-    def from_file(cls, path: str | os.PathLike[str]) -> "Tokenizer":
+    def from_file(cls, path: str | os.PathLike[str]) -> Tokenizer:
         """The tokenizer of a ``tokenizer.json`` or of the Hugging Face folder that holds it."""
-        return cls.from_parts(*hugging_face_parts(path))
+        return cls.from_parts(*hugging_face.hugging_face_parts(path))
 
     @property
     def bos_id(self) -> int | None:

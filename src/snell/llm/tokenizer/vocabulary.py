@@ -37,7 +37,7 @@ class Vocabulary:
 def read_vocabulary(metadata: Metadata) -> Vocabulary:
     """The vocabulary that ``tokenizer.ggml.*`` describes."""
     texts = read_strings(metadata, "tokenizer.ggml.tokens")
-    ids = {text: id_ for id_, text in enumerate(texts)}
+    ids = dict(zip(texts, range(len(texts)), strict=True))
     kinds = _numbers(metadata, "tokenizer.ggml.token_type", len(texts), TokenKind.NORMAL).astype(np.int32)
     scores = _numbers(metadata, "tokenizer.ggml.scores", len(texts), 0).astype(np.float32)
     control = {texts[id_]: id_ for id_ in np.flatnonzero(kinds == TokenKind.CONTROL).tolist()}
