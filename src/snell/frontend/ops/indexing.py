@@ -153,7 +153,7 @@ def scatter(x: TensorLike, indices: TensorLike, updates: TensorLike, axis: int =
     tensor, idx, given = lift(x, indices, updates)
     k = normal_axis(axis, tensor.ndim)
     places, hits, moved = _hits(tensor, idx, astype(given, tensor.dtype), k, mode)
-    order = iota(hits.shape[-1], i64, trace=tensor.trace) + 1
+    order = iota(hits.shape[-1], i64, trace=tensor.trace)
     last = max_of(multiply(hits, order), -1, keepdims=True) if hits.shape[-1] != 0 else size_of(0)
     chosen = logical_and(hits, equal(order, last))
     value = _selected_sum(chosen, moved)
