@@ -1,7 +1,8 @@
 """Comparisons, logic and selection.
 
 All of them come from LessThan and the selecting product: `not c` is `c < True`, `and` is c·d, `where(c, a, b)` is
-c·a + (not c)·b, which moves a or b unchanged (`graph.selection`).  Comparisons with NaN are false, `!=` is true.  `maximum`, `minimum` and `clip` propagate NaN.
+c·a + (not c)·b, which moves a or b unchanged (`graph.selection`).  Comparisons with NaN are false, `!=` is true.
+`maximum`, `minimum` and `clip` propagate NaN.
 """
 
 from __future__ import annotations

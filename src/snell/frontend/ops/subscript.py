@@ -12,11 +12,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from snell.dtypes import bool_
-from snell.errors import OutOfRangeError, ShapeError, SymbolicError, UnsupportedError
-from snell.frontend.ops.indexing import take
+from snell.dtypes import bool_, i64
+from snell.errors import DTypeError, OutOfRangeError, ShapeError, SymbolicError, UnsupportedError
+from snell.frontend.ops.elementwise import astype
+from snell.frontend.ops.indexing import Places, as_indices, take
 from snell.frontend.ops.movement import movedim, permute, reshape
-from snell.frontend.promotion import as_tensor, broadcast, lift
+from snell.frontend.promotion import broadcast, lift
 from snell.frontend.tensor import Tensor
 from snell.symbolic import Dim, Expr, Size, as_expr, as_size, product, show_shape
 
@@ -157,14 +158,15 @@ def _advanced(x: Tensor, arrays: dict[int, Any]) -> Tensor:
     axes = sorted(arrays)
     tensors = broadcast(*lift(*[_checked_known(arrays[k], x.shape[k], k) for k in axes]))
     order = [*axes, *(k for k in range(x.ndim) if k not in axes)]
-    front = permute(x, order)
     rest = [x.shape[k] for k in order[len(axes) :]]
-    if len(axes) == 1:
-        picked = take(front, tensors[0], 0)
-    else:
-        picked = take(
-            reshape(front, [as_size(product([x.shape[k] for k in axes])), *rest]), _combined(x, axes, tensors), 0
-        )
+    places = [
+        Places(as_indices(tensor, "a subscript"), x.shape[k], "zero" if _is_checked(arrays[k], x.shape[k]) else "raise")
+        for k, tensor in zip(axes, tensors, strict=True)
+    ]
+    front = reshape(permute(x, order), [as_size(product([x.shape[k] for k in axes])), *rest])
+    picked = take(front, _combined([place.positions for place in places], [x.shape[k] for k in axes]), 0, mode="zero")
+    for place in places:
+        picked = place.guard(picked, "a subscript")
     adjacent = axes == list(range(axes[0], axes[0] + len(axes)))
     rank = tensors[0].ndim
     if adjacent and axes[0] > 0:
@@ -172,22 +174,32 @@ def _advanced(x: Tensor, arrays: dict[int, Any]) -> Tensor:
     return picked
 
 
-def _combined(x: Tensor, axes: Sequence[int], tensors: Sequence[Tensor]) -> Tensor:
-    flat = as_tensor(0)
-    for k, tensor in zip(axes, tensors, strict=True):
-        extent = as_tensor(x.shape[k])
-        flat = flat * extent + (tensor % extent)
+def _combined(positions: Sequence[Tensor], extents: Sequence[Size]) -> Tensor:
+    """The row-major index of positions along several axes."""
+    if len(positions) == 1:
+        return positions[0]
+    flat = astype(positions[0], i64)
+    for tensor, extent in zip(positions[1:], extents[1:], strict=True):
+        flat = flat * extent + tensor
     return flat
 
 
+def _is_checked(entry: Any, extent: Size) -> bool:
+    """Whether `_checked_known` has proved an index array to lie inside its axis."""
+    return not isinstance(entry, Tensor) and isinstance(extent, int)
+
+
 def _checked_known(entry: Any, extent: Size, axis: int) -> Any:
-    """NumPy indices are checked here, where the user wrote them."""
+    """NumPy indices are checked here, where the user wrote them, and counted from the front."""
     if isinstance(entry, Tensor) or not isinstance(extent, int):
         return entry
     if entry.dtype.kind not in "iu" and entry.size:
-        raise ShapeError(f"an index array must hold integers or bool, received {entry.dtype}")
+        raise DTypeError(
+            f"an index array expected integers or bool, received {entry.dtype}; cast it with .astype('i64')"
+        )
     if entry.size and not (-extent <= entry.min() and entry.max() < extent):
         raise OutOfRangeError(
             f"indices {entry.min()}..{entry.max()} are out of range for axis {axis} of extent {extent}"
         )
-    return entry.astype(np.int64)
+    places = entry.astype(np.int64)
+    return np.where(places < 0, places + extent, places)
