@@ -1,7 +1,8 @@
 """Cumulative operations along an axis.
 
 A running sum is two-level: triangular sums inside blocks of 64, then the running sum of the block totals, so it costs
-64 additions an element at most (and log₆₄ n levels).  The others double their reach at each of log₂ n steps.
+64 additions an element at most (and log₆₄ n levels).  The others double their reach at each of log₂ n steps.  Sums and
+products of f16 and bf16 accumulate in f32.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from snell.dtypes import bool_, i64, u64
 from snell.errors import DTypeError
 from snell.frontend.ops.comparison import maximum, minimum
 from snell.frontend.ops.creation import tri
-from snell.frontend.ops.elementwise import astype, multiply
+from snell.frontend.ops.elementwise import astype, multiply, wide
 from snell.frontend.ops.joining import pad
 from snell.frontend.ops.movement import crop, flatten, movedim, reshape, unsqueeze, zero_pad
 from snell.frontend.ops.reduction import raw_sum
@@ -43,8 +44,9 @@ def cumsum(
     if axis is None:
         return cumsum(flatten(tensor), 0, dtype, exclusive=exclusive)
     k = normal_axis(axis, tensor.ndim)
-    moved = movedim(_accumulable(tensor, dtype), k, -1)
-    return movedim(_running_sum(moved, exclusive), -1, k)
+    terms = _accumulable(tensor, dtype)
+    sums = _running_sum(movedim(wide(terms), k, -1), exclusive)
+    return astype(movedim(sums, -1, k), terms.dtype)
 
 
 def _running_sum(x: Tensor, exclusive: bool) -> Tensor:
@@ -81,7 +83,8 @@ def cumprod(x: TensorLike, axis: int | None = None, dtype: DTypeLike | None = No
     tensor = as_tensor(x)
     if axis is None:
         return cumprod(flatten(tensor), 0, dtype)
-    return _doubling(_accumulable(tensor, dtype), normal_axis(axis, tensor.ndim), 1, multiply)
+    factors = _accumulable(tensor, dtype)
+    return astype(_doubling(wide(factors), normal_axis(axis, tensor.ndim), 1, multiply), factors.dtype)
 
 
 def cummax(x: TensorLike, axis: int) -> Tensor:
