@@ -224,3 +224,13 @@ def test_rows_that_do_not_fit_the_cache_are_refused() -> None:
     with pytest.raises(OutOfRangeError, match="would end at 9, beyond the cache's extent 8"):
         run(update, specs, [cache, rows], past=6)
     assert len(sn.trace(update, specs).graph.checks) == 1
+
+
+def test_gather_agrees_with_pytorch() -> None:
+    x = random(4, 5, 3)
+    for shape, axis in (((4, 2, 3), 1), ((2, 5, 1), 0), ((4, 1, 7), -1)):
+        places = np.random.default_rng(0).integers(0, x.shape[axis], shape)
+        expected = torch.from_numpy(x).gather(axis, torch.from_numpy(places))
+        assert_same(sn.gather(tensor(x), places, axis), expected)
+    with pytest.raises(ShapeError, match="gather"):
+        sn.gather(tensor(x), np.zeros((9, 1, 3), np.int64), 1)

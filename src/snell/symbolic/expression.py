@@ -319,8 +319,9 @@ def dim_of_whole_part(atom: Atom) -> Dim | None:
     if type(atom) is not FloorDiv or len(atom.numerator.terms) != 1 or atom.numerator.constant:
         return None
     (dim, *more), coefficient = atom.numerator.terms[0]
-    is_whole = not more and coefficient == 1 and isinstance(dim, Dim) and dim.multiple > 1
-    return dim if is_whole and atom.divisor == dim.multiple else None
+    if more or coefficient != 1 or not isinstance(dim, Dim) or dim.multiple == 1:
+        return None
+    return dim if atom.divisor == dim.multiple else None
 
 
 def in_whole_parts(monomial: Monomial, coefficient: int) -> tuple[Monomial, int]:
@@ -329,9 +330,11 @@ def in_whole_parts(monomial: Monomial, coefficient: int) -> tuple[Monomial, int]
         return monomial, coefficient
     atoms: list[Atom] = []
     for atom in monomial:
-        is_multiple = isinstance(atom, Dim) and atom.multiple > 1
-        atoms.append(whole_part(atom) if is_multiple else atom)  # type: ignore[arg-type]  # a Dim
-        coefficient *= atom.multiple if is_multiple else 1  # type: ignore[union-attr]  # a Dim
+        if isinstance(atom, Dim) and atom.multiple > 1:
+            atoms.append(whole_part(atom))
+            coefficient *= atom.multiple
+        else:
+            atoms.append(atom)
     return tuple(sorted(atoms, key=_atom_key)), coefficient
 
 

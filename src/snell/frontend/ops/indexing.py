@@ -16,7 +16,7 @@ from snell.frontend.ops.creation import iota, size_of
 from snell.frontend.ops.cumulative import cumsum
 from snell.frontend.ops.division import floor_divide, modulo
 from snell.frontend.ops.elementwise import astype, multiply
-from snell.frontend.ops.movement import flatten, movedim, reshape, unsqueeze, zero_pad
+from snell.frontend.ops.movement import crop, flatten, movedim, reshape, unsqueeze, zero_pad
 from snell.frontend.ops.reduction import any as any_of
 from snell.frontend.ops.reduction import max as max_of
 from snell.frontend.ops.reduction import raw_sum
@@ -26,7 +26,7 @@ from snell.frontend.tensor import Tensor, TensorLike
 from snell.symbolic import Size, as_expr, as_size, product, show_shape
 
 __all__ = [
-    "Places", "as_indices", "embedding", "nonzero", "one_hot", "scatter", "scatter_add", "take", "take_along_axis",
+    "Places", "as_indices", "embedding", "gather", "nonzero", "one_hot", "scatter", "scatter_add", "take", "take_along_axis",
     "update_rows",
 ]  # fmt: skip
 
@@ -119,6 +119,28 @@ def take_along_axis(x: TensorLike, indices: TensorLike, axis: int = -1, *, mode:
     wanted = unsqueeze(movedim(places.positions, k, -1), -1)
     picked = _selected_sum(equal(wanted, iota(tensor.shape[k], places.positions.dtype)), candidates)
     return places.guard(movedim(picked, -1, k), "take_along_axis")
+
+
+def gather(x: TensorLike, indices: TensorLike, axis: int = -1) -> Tensor:
+    """`take_along_axis` under PyTorch's name: result[…, k, …] = x[…, indices[…, k, …], …].
+
+    As in PyTorch the other axes of the indices may be shorter than those of x, whose first elements they meet then.
+    """
+    tensor, idx = lift(x, indices)
+    k = normal_axis(axis, tensor.ndim)
+    if tensor.ndim == idx.ndim:
+        for j in range(tensor.ndim):
+            if j != k and tensor.shape[j] != idx.shape[j] and idx.shape[j] != 1:
+                tensor = crop(tensor, j, 0, _shorter(idx.shape[j], tensor.shape[j], j))
+            elif j != k and idx.shape[j] == 1:
+                tensor = crop(tensor, j, 0, 1)
+    return take_along_axis(tensor, idx, k)
+
+
+def _shorter(size: Size, extent: Size, axis: int) -> Size:
+    if not (as_expr(extent) - as_expr(size)).is_non_negative():
+        raise ShapeError(f"gather expected indices of at most {extent} along axis {axis}, received {size}")
+    return size
 
 
 def one_hot(indices: TensorLike, count: SizeLike, dtype: DTypeLike = f32) -> Tensor:

@@ -7,6 +7,7 @@ was if they are adjacent, else in front.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from types import EllipsisType
 from typing import Any, cast
 
@@ -19,28 +20,89 @@ from snell.frontend.ops.indexing import Places, as_indices, take
 from snell.frontend.ops.movement import movedim, permute, reshape
 from snell.frontend.promotion import broadcast, lift
 from snell.frontend.tensor import Tensor
-from snell.symbolic import Dim, Expr, Size, as_expr, as_size, product, show_shape
+from snell.symbolic import Dim, Expr, Shape, Size, as_expr, as_size, product, show_shape
 
-__all__ = ["getitem"]
+__all__ = ["Joint", "Subscript", "getitem", "is_mask"]
 
 
 def getitem(x: Tensor, index: Any) -> Tensor:
     """x[index].  Raises OutOfRangeError for a known integer outside its axis, ShapeError for too many indices,
-    SymbolicError where a bound cannot be proved to lie inside a symbolic axis, UnsupportedError for a mask whose value
-    only the run time knows."""
-    entries = _spelled_out(x, cast("tuple[Any, ...]", index) if isinstance(index, tuple) else (index,))
-    sliced, arrays = _basic(x, entries)
-    return _advanced(sliced, arrays) if arrays else sliced
+    SymbolicError where a bound cannot be proved to lie inside a symbolic axis, ShapeError for a mask whose value only
+    the run time knows."""
+    subscript = Subscript.of(x, index)
+    moved = x.seen_through(x.operand.view.slice(subscript.starts, subscript.sizes, subscript.steps))
+    sliced = reshape(moved, subscript.shape)
+    return subscript.joint(sliced).picked() if subscript.arrays else sliced
+
+
+@dataclass(frozen=True, slots=True)
+class Subscript:
+    """An index understood: per axis a start, a size and a step; the shape after integers and None.
+
+    `arrays` are integer arrays by axis of that shape; they select along it afterwards.
+    """
+
+    starts: tuple[Expr, ...]
+    sizes: tuple[Size, ...]
+    steps: tuple[int, ...]
+    shape: Shape
+    arrays: dict[int, Any]
+
+    @staticmethod
+    def of(x: Tensor, index: Any) -> Subscript:
+        entries = _spelled_out(x, cast("tuple[Any, ...]", index) if isinstance(index, tuple) else (index,))
+        return _basic(x, entries)
+
+    def is_whole_beside_arrays(self, x: Tensor) -> bool:
+        """Whether all that is not an integer array is a whole axis of x."""
+        return self.shape == self.sizes == x.shape and all(step == 1 for step in self.steps)
+
+    def joint(self, x: Tensor) -> Joint:
+        """The integer arrays as one index of the axes they take together, those axes of x merged in front."""
+        return _joint(x, self.arrays)
+
+
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """`merged` is the tensor with the indexed axes as one in front, `positions` one index of it, in any shape."""
+
+    merged: Tensor
+    positions: Tensor
+    order: tuple[int, ...]
+    start: int
+    places: tuple[Places, ...]
+
+    @property
+    def rank(self) -> int:
+        return self.positions.ndim
+
+    @property
+    def shape(self) -> Shape:
+        """Of what is read or written: the axes of the arrays stand from `start` on."""
+        rest = self.merged.shape[1:]
+        return (*rest[: self.start], *self.positions.shape, *rest[self.start :])
+
+    def guard(self, result: Tensor) -> Tensor:
+        """The result, with the check that each array stays inside its axis."""
+        for place in self.places:
+            result = place.guard(result, "a subscript")
+        return result
+
+    def picked(self) -> Tensor:
+        """What is read."""
+        found = self.guard(take(self.merged, self.positions, 0, mode="zero"))
+        return movedim(found, range(self.rank), range(self.start, self.start + self.rank)) if self.start else found
 
 
 def _consumed(entry: Any) -> int:
     """How many axes an entry takes."""
     if entry is None or entry is Ellipsis:
         return 0
-    return entry.ndim if isinstance(entry, np.ndarray | Tensor) and _is_mask(entry) else 1
+    return entry.ndim if isinstance(entry, np.ndarray | Tensor) and is_mask(entry) else 1
 
 
-def _is_mask(entry: Any) -> bool:
+def is_mask(entry: Any) -> bool:
+    """Whether an index array is one of bools."""
     return (entry.dtype == bool_) if isinstance(entry, Tensor) else entry.dtype == np.bool_
 
 
@@ -68,19 +130,19 @@ def _normal(entry: Any) -> Any:
 def _without_mask(entry: Any) -> Sequence[Any]:
     if isinstance(entry, bool):
         raise UnsupportedError("a Python bool is no index here; use unsqueeze or where")
-    if not isinstance(entry, np.ndarray | Tensor) or not _is_mask(entry):
+    if not isinstance(entry, np.ndarray | Tensor) or not is_mask(entry):
         return [entry]
     if isinstance(entry, Tensor) and entry.trace.evaluator is None:
-        raise UnsupportedError(
+        raise ShapeError(
             "how many elements a traced mask selects is only known at run time; use where(mask, x, 0), "
-            "or nonzero(mask, size=...) with take"
+            "nonzero(mask, size=...) with take, or an assignment x[mask] = value"
         )
     return list(np.nonzero(np.asarray(cast("Any", entry))))
 
 
-def _basic(x: Tensor, entries: Sequence[Any]) -> tuple[Tensor, dict[int, Any]]:
-    """Slices, integers and None applied; the places of the result's axes that integer arrays index."""
-    starts: list[Any] = []
+def _basic(x: Tensor, entries: Sequence[Any]) -> Subscript:
+    """Slices, integers, None and arrays, told apart."""
+    starts: list[Expr] = []
     sizes: list[Size] = []
     steps: list[int] = []
     shape: list[Size] = []
@@ -103,10 +165,9 @@ def _basic(x: Tensor, entries: Sequence[Any]) -> tuple[Tensor, dict[int, Any]]:
                 shape.append(size)
             case _:
                 raise UnsupportedError(f"cannot index with {type(entry).__name__}; use integers, slices or arrays")
-        starts, sizes, steps = [*starts, start], [*sizes, size], [*steps, step]
+        starts, sizes, steps = [*starts, as_expr(start)], [*sizes, size], [*steps, step]
         axis += 1
-    moved = x.seen_through(x.operand.view.slice(starts, sizes, steps))
-    return reshape(moved, shape), arrays
+    return Subscript(tuple(starts), tuple(sizes), tuple(steps), tuple(shape), arrays)
 
 
 def _position(entry: int | Dim | Expr, extent: Size, axis: int) -> Expr:
@@ -153,25 +214,19 @@ def _bound(bound: Any, extent: Size, axis: int, default: Expr, lowest: int) -> E
     )
 
 
-def _advanced(x: Tensor, arrays: dict[int, Any]) -> Tensor:
-    """Integer arrays at the given axes: those axes become one, indexed by the row-major combination."""
+def _joint(x: Tensor, arrays: dict[int, Any]) -> Joint:
     axes = sorted(arrays)
     tensors = broadcast(*lift(*[_checked_known(arrays[k], x.shape[k], k) for k in axes]))
-    order = [*axes, *(k for k in range(x.ndim) if k not in axes)]
+    order = (*axes, *(k for k in range(x.ndim) if k not in axes))
     rest = [x.shape[k] for k in order[len(axes) :]]
     places = [
         Places(as_indices(tensor, "a subscript"), x.shape[k], "zero" if _is_checked(arrays[k], x.shape[k]) else "raise")
         for k, tensor in zip(axes, tensors, strict=True)
     ]
-    front = reshape(permute(x, order), [as_size(product([x.shape[k] for k in axes])), *rest])
-    picked = take(front, _combined([place.positions for place in places], [x.shape[k] for k in axes]), 0, mode="zero")
-    for place in places:
-        picked = place.guard(picked, "a subscript")
+    merged = reshape(permute(x, order), [as_size(product([x.shape[k] for k in axes])), *rest])
+    positions = _combined([place.positions for place in places], [x.shape[k] for k in axes])
     adjacent = axes == list(range(axes[0], axes[0] + len(axes)))
-    rank = tensors[0].ndim
-    if adjacent and axes[0] > 0:
-        return movedim(picked, list(range(rank)), list(range(axes[0], axes[0] + rank)))
-    return picked
+    return Joint(merged, positions, order, axes[0] if adjacent else 0, tuple(places))
 
 
 def _combined(positions: Sequence[Tensor], extents: Sequence[Size]) -> Tensor:
