@@ -1,7 +1,7 @@
 """Values that other systems got wrong, computed by compiled programs; PyTorch and NumPy judge.
 
-Each test names the report it is drawn from.  Cases about files, checkpoints and batches of sequences are tested beside
-the importers and the language models.
+Each test names the report it is drawn from.  Cases about files and checkpoints (a malformed GGUF, `_orig_mod.`) are
+tested beside the importers, whole batches of sequences beside the language models.
 """
 
 from __future__ import annotations
@@ -138,6 +138,23 @@ def test_denormal_results_stay_and_the_floating_point_mode_is_left_alone() -> No
     assert run(lambda x: x * np.float32(2.0**-124), np.full(16, 0.1875, np.float32))[0] == np.float32(0.1875) * scale
     run(sn.exp, np.full(16, -1000.0, np.float32))
     assert np.float32(0.1875) * scale == pytest.approx(8.816e-39, rel=1e-3)
+
+
+def test_a_row_alone_and_inside_a_batch_gives_the_same_greedy_token() -> None:
+    """vllm#9567: whole models are tested in tests/llm; this is the arithmetic they are made of."""
+    x, up, head = normal(9, 7, 32), normal(32, 96, seed=1), normal(32, 301, seed=2)
+
+    def logits(x: sn.Tensor, up: sn.Tensor, head: sn.Tensor) -> sn.Tensor:
+        attended = sn.scaled_dot_product_attention(x, x, x, is_causal=True)
+        hidden = sn.rms_norm(attended + sn.silu(attended @ up) @ up.T * 0.01)
+        return hidden[:, -1] @ head
+
+    function = sn.compile(logits, dims={"x": ("batch", None, None)})
+    together = function(x, up, head).numpy()
+    for row in range(len(x)):
+        alone = function(x[row : row + 1], up, head).numpy()
+        assert alone.argmax() == together[row].argmax()
+        np.testing.assert_allclose(alone[0], together[row], rtol=1e-4, atol=1e-4)
 
 
 def test_distributing_an_integer_product_wraps_the_same() -> None:

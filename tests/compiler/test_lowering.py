@@ -106,6 +106,14 @@ def test_a_lookup_reads_the_chosen_rows_only():
     assert "Sum" not in " ".join(str(d) for d in result.definitions())
 
 
+def test_a_lookup_through_a_captured_array_reads_the_chosen_rows_only():
+    places = np.arange(8) * 7 - 3
+    for function in (lambda t: sn.take(t, places), lambda t: t[places], lambda t: t[places, places]):
+        result = lowered(function, spec(50_000, 64, 2))
+        assert 50_000 not in [axis.extent for i in result.program for axis in i.template.axes]
+        assert "Sum" not in next(str(d) for d in result.definitions() if "result" in str(d) or "out0" in str(d))
+
+
 def test_updating_a_donated_cache_writes_the_new_rows_only():
     past = sn.Dim("past", min=0, max=500)
 

@@ -207,3 +207,36 @@ def test_an_operand_that_changes_with_the_rows_of_a_group_is_not_packed_before_t
         expected = expected @ w + expected.mean(1, keepdims=True)
     result = CompiledFunction(layers, engine, dims={"x": (texts, tokens, None)})(x)
     np.testing.assert_allclose(np.asarray(result), expected.mean(1), rtol=1e-4, atol=1e-4)
+
+
+def test_sizes_and_tensors_combine_and_multiples_reshape(engine: Engine) -> None:
+    n = sn.Dim("n", multiple=8)
+
+    def program(x: sn.Tensor) -> list[sn.Tensor]:
+        return [
+            n - x, n / x, n < x, n >= x, n == x, (2 * n) // x, n % x, (n // 8) * x,
+            x.reshape(n // 8, 8).sum(1), x.reshape(-1, 8).max(0), sn.chunk(x, 4)[2],
+            x.reshape(n // 4, 4).reshape(n // 8, 8).reshape(-1),
+        ]  # fmt: skip
+
+    f = CompiledFunction(program, engine, dims={"x": (n,)})
+    for k in (8, 24):
+        x = np.arange(1, k + 1, dtype=np.float32)
+        expected = [
+            k - x, k / x, k < x, k >= x, k == x, 2 * k // x, k % x, k // 8 * x,
+            x.reshape(-1, 8).sum(1), x.reshape(-1, 8).max(0), x.reshape(4, -1)[2], x,
+        ]  # fmt: skip
+        for actual, wanted in zip(f(x), expected, strict=True):
+            np.testing.assert_allclose(np.asarray(actual), wanted, rtol=1e-6)
+    with pytest.raises(ShapeError, match="multiple of 8"):
+        f(np.ones(12, np.float32))
+
+
+def test_joint_integer_arrays_out_of_range_raise_from_compiled_code(engine: Engine) -> None:
+    f = CompiledFunction(lambda x, i, j: x[i, j], engine)
+    x, j = np.arange(6, dtype=np.float32).reshape(2, 3), np.array([0, -1])
+    np.testing.assert_array_equal(np.asarray(f(x, np.array([-1, 0]), j)), x[[-1, 0], j])
+    with pytest.raises(IndexError, match="index 2 is out of range for an axis of extent 2"):
+        f(x, np.array([0, 2]), j)
+    with pytest.raises(IndexError, match="index -4 is out of range for an axis of extent 3"):
+        f(x, np.array([0, 1]), np.array([0, -4]))

@@ -217,3 +217,23 @@ def test_numpy_arrays_on_either_side_become_tensors() -> None:
     a, b = random(3), random(3, seed=1)
     np.testing.assert_allclose((a - tensor(b)).numpy(), a - b)
     np.testing.assert_allclose((tensor(a) * np.float64(0.5)).numpy(), a * np.float32(0.5))
+
+
+def test_a_power_of_one_is_exact_and_acosh_below_one_is_nan() -> None:
+    greatest = float(np.finfo(np.float32).max)
+    assert (tensor([greatest]) ** tensor([1.0])).numpy() == np.float32(greatest)
+    assert np.isnan(sn.acosh(tensor([-greatest, -3.0, 0.5])).numpy()).all()
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.uint16, np.int64])
+def test_shifts_keep_the_dtype(dtype) -> None:
+    x = np.array([-5, 100, 0, -128] if np.dtype(dtype).kind == "i" else [5, 100, 0, 255], dtype)
+    for count in (0, 1, 7):
+        actual = (tensor(x) >> count).numpy()
+        np.testing.assert_array_equal(actual, x >> dtype(count))
+        assert actual.dtype == dtype
+
+
+def test_the_negative_of_a_bool_is_refused() -> None:
+    with pytest.raises(DTypeError, match="logical_not"):
+        _ = -tensor([True])

@@ -6,7 +6,7 @@ import torch
 from tests.frontend.judge import Interpreter, assert_same, random, run, tensor
 
 import snell.frontend as sn
-from snell.errors import DTypeError, ShapeError
+from snell.errors import DTypeError, OutOfRangeError, ShapeError
 from snell.symbolic import Dim
 
 X = random(5, 4, 3)
@@ -190,3 +190,47 @@ def test_the_bounds_of_a_distribution_may_be_tensors_under_tracing() -> None:
         [np.array([1, 2], np.uint32), np.float32(5)],
     )
     assert 5 <= drawn.min() < drawn.max() <= 6
+
+
+@pytest.mark.parametrize("bad", [[1, 2, 0], [1, -3, 0]])
+def test_joint_integer_arrays_check_each_index(bad) -> None:
+    x, columns = random(2, 3, 4), np.array([2, -3, 1])
+    rows = np.array([1, -1, 0])
+    np.testing.assert_array_equal(tensor(x)[tensor(rows), tensor(columns)].numpy(), x[rows, columns])
+    np.testing.assert_array_equal(tensor(x)[:, tensor(columns), [0, 1, -1]].numpy(), x[:, columns, [0, 1, -1]])
+    out_of_range = max(bad, key=abs)
+    with pytest.raises(OutOfRangeError, match=f"index {out_of_range} is out of range for an axis of extent 2"):
+        _ = tensor(x)[tensor(np.array(bad)), tensor(columns)].numpy()
+
+
+def test_known_index_arrays_are_checked_where_they_are_written_and_need_no_check_at_run_time() -> None:
+    traced = sn.trace(lambda x: (x[[1, 0], [2, -1]], x[[-1]]), [sn.TensorSpec.of((2, 3))])
+    assert not traced.graph.checks
+    with pytest.raises(OutOfRangeError, match="out of range"):
+        sn.trace(lambda x: x[[0, 1], [0, 3]], [sn.TensorSpec.of((2, 3))])
+
+
+def test_rows_that_do_not_fit_the_cache_are_refused() -> None:
+    cache, rows, past = random(2, 8, 5), random(2, 3, 5, seed=1), Dim("past", min=0, max=20)
+    with pytest.raises(ShapeError, match=r"rows 6\.\.9"):
+        sn.update_rows(tensor(cache), rows, 6)
+    specs = [sn.TensorSpec.of(cache.shape), sn.TensorSpec.of(rows.shape)]
+
+    def update(c, r):
+        return sn.update_rows(c, r, past) + sn.update_rows(c * 2, r, past)
+
+    (result,) = run(update, specs, [cache, rows], past=5)
+    np.testing.assert_array_equal(result[:, 5:], 2 * rows)
+    with pytest.raises(OutOfRangeError, match="would end at 9, beyond the cache's extent 8"):
+        run(update, specs, [cache, rows], past=6)
+    assert len(sn.trace(update, specs).graph.checks) == 1
+
+
+def test_gather_agrees_with_pytorch() -> None:
+    x = random(4, 5, 3)
+    for shape, axis in (((4, 2, 3), 1), ((2, 5, 1), 0), ((4, 1, 7), -1)):
+        places = np.random.default_rng(0).integers(0, x.shape[axis], shape)
+        expected = torch.from_numpy(x).gather(axis, torch.from_numpy(places))
+        assert_same(sn.gather(tensor(x), places, axis), expected)
+    with pytest.raises(ShapeError, match="gather"):
+        sn.gather(tensor(x), np.zeros((9, 1, 3), np.int64), 1)

@@ -1,5 +1,6 @@
 """Reductions agree with PyTorch: dtypes, axes, NaN, ties and empty axes."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 import torch
@@ -119,9 +120,43 @@ def test_running_sums_over_a_symbolic_axis() -> None:
         np.testing.assert_allclose(result, np.cumsum(x, dtype=np.float64), rtol=1e-4, atol=1e-5)
 
 
-def test_running_products_and_extrema_agree() -> None:
-    x = random(3, 11)
-    x[0, 4] = np.nan
-    assert_same(sn.cumprod(tensor(x), 1), torch.from_numpy(x).cumprod(1))
-    assert_same(sn.cummax(tensor(x), 1), torch.from_numpy(x).cummax(1).values)
-    assert_same(sn.cummin(tensor(x), 1), torch.from_numpy(x).cummin(1).values)
+@pytest.mark.parametrize("length", [0, 1, 11, 64, 65, 150])
+def test_running_products_and_extrema_agree(length: int) -> None:
+    x = random(3, length)
+    x[0, length // 2 : length // 2 + 1] = np.nan
+    assert_same(sn.cumprod(tensor(x), 1), torch.from_numpy(x).cumprod(1), rtol=1e-4)
+    if length:
+        assert_same(sn.cummax(tensor(x), 1), torch.from_numpy(x).cummax(1).values)
+        assert_same(sn.cummin(tensor(x), 1), torch.from_numpy(x).cummin(1).values)
+    whole = np.random.default_rng(0).integers(-128, 127, (length, 2), np.int8)
+    assert_same(sn.cumprod(tensor(whole), 0), torch.from_numpy(whole).cumprod(0))
+    np.testing.assert_array_equal(sn.cummin(tensor(whole), 0).numpy(), np.minimum.accumulate(whole, 0))
+
+
+def test_running_extrema_over_a_symbolic_axis() -> None:
+    seq = Dim("seq", max=5000)
+    for length in (1, 64, 131):
+        x = random(length)
+        (greatest, product) = run(lambda x: (sn.cummax(x, 0), sn.cumprod(x, 0)), [sn.TensorSpec.of((seq,))], [x])
+        np.testing.assert_array_equal(greatest, np.maximum.accumulate(x))
+        np.testing.assert_allclose(product, np.cumprod(x, dtype=np.float64), rtol=1e-4, atol=1e-30)
+
+
+def test_running_sums_of_half_precision_accumulate_in_single() -> None:
+    x = np.full(3000, 1.0, ml_dtypes.bfloat16)
+    np.testing.assert_array_equal(sn.cumsum(tensor(x), 0).numpy(), np.cumsum(np.ones(3000)).astype(ml_dtypes.bfloat16))
+
+
+def test_reductions_over_nothing_agree_with_pytorch() -> None:
+    for shape, axis in (((0, 3), 0), ((3, 0), 1), ((2, 0, 3), 2)):
+        x = np.zeros(shape, np.float32)
+        assert_same(sn.softmax(tensor(x), axis), torch.from_numpy(x).softmax(axis))
+        assert_same(sn.log_softmax(tensor(x), axis), torch.from_numpy(x).log_softmax(axis))
+        assert_same(sn.logsumexp(tensor(x), axis), torch.from_numpy(x).logsumexp(axis))
+        assert_same(sn.std(tensor(x), axis, correction=1), torch.from_numpy(x).std(axis))
+
+
+def test_a_mean_of_64_bit_integers_does_not_wrap() -> None:
+    x = np.array([-(2**63), 2**63 - 1, 2**63 - 1], np.int64)
+    np.testing.assert_allclose(sn.mean(tensor(x)).numpy(), x.mean())
+    np.testing.assert_allclose(sn.mean(tensor(x.view(np.uint64))).numpy(), x.view(np.uint64).mean())

@@ -189,6 +189,15 @@ def _rows_nonempty(shape: tuple[int, ...]) -> bool:
     return shape[0] != 0
 
 
+def _assigned(x: sn.Tensor, row: sn.Tensor) -> sn.Tensor:
+    """An array with every second column zeroed, a row replaced in reverse, and a condition overwritten."""
+    result = sn.reshape(x, x.shape)
+    result[:, ::2] = 0
+    result[:1, ::-1] = row
+    result[result > x] = 1
+    return result
+
+
 INDEXING = (
     Operation(
         "take", lambda x, i: sn.take(x, i), lambda s: _indices(s, (3, 2), s[0]), ANY, rank=2, accepts=_rows_nonempty
@@ -227,6 +236,22 @@ INDEXING = (
         FEW,
         rank=2,
         accepts=_last_nonempty,
+    ),
+    Operation(
+        "gather",
+        sn.gather,
+        lambda s: _indices(s, (s[0], 3), s[1]),
+        FEW,
+        rank=2,
+        accepts=_last_nonempty,
+    ),
+    Operation(
+        "assignment",
+        _assigned,
+        lambda s: [Argument(s), Argument((s[1],))],
+        FEW,
+        rank=2,
+        symbolic=frozenset({1}),
     ),
     Operation("embedding", sn.embedding, lambda s: _indices(s, (4,), s[0]), FEW, rank=2, accepts=_rows_nonempty),
     Operation("index arrays", lambda x, i: x[i, i], lambda s: _indices(s, (4,), 1), FEW, rank=2, accepts=_nonempty),

@@ -7,7 +7,7 @@ from tests.grid.elementwise import ELEMENTWISE
 from tests.grid.networks import NETWORKS
 from tests.grid.operation import Operation
 
-__all__ = ["NOT_OPERATIONS", "OPERATIONS", "operation_names"]
+__all__ = ["ALIASES", "NOT_OPERATIONS", "OPERATIONS", "operation_names"]
 
 OPERATIONS: tuple[Operation, ...] = (*ELEMENTWISE, *ARRAYS, *NETWORKS)
 
@@ -27,6 +27,9 @@ NOT_OPERATIONS = frozenset(
         "trace",
     }
 )
+
+# Second names of the same function.
+ALIASES = {"abs": "absolute", "concat": "concatenate", "pow": "power"}
 
 
 def operation_names() -> frozenset[str]:

@@ -12,7 +12,7 @@ import pytest
 from tests.grid.design import Case, pair_values, pairwise
 from tests.grid.judge import failures
 from tests.grid.known_defects import KNOWN_DEFECTS
-from tests.grid.operations import NOT_OPERATIONS, OPERATIONS, operation_names
+from tests.grid.operations import ALIASES, NOT_OPERATIONS, OPERATIONS, operation_names
 
 import snell.frontend as sn
 from snell.config import Config
@@ -39,7 +39,8 @@ def _title(batch: list[Case]) -> str:
 
 
 def test_the_table_holds_every_public_operation() -> None:
-    public = {name for name in sn.__all__ if name not in NOT_OPERATIONS}
+    assert all(getattr(sn, alias) is getattr(sn, name) for alias, name in ALIASES.items())
+    public = {name for name in sn.__all__ if name not in NOT_OPERATIONS and name not in ALIASES}
     random = {f"random.{name}" for name in sn.random.__all__}
     assert (public | random) - operation_names() == set()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,10 +25,10 @@ def expressions(draw: st.DrawFn, depth: int = 4) -> Pair:
     kind = draw(st.sampled_from(["+", "-", "*", "//", "%"]))
     left, evaluate = draw(expressions(depth - 1))
     if kind in ("//", "%"):
-        divisor = draw(st.one_of(st.sampled_from([1, 2, 3, 4, 6, 12]), st.sampled_from(DIMS)))
+        divisor = draw(st.one_of(st.sampled_from([1, 2, 3, 4, 6, 12]), st.sampled_from([*DIMS, DIMS[1] // 2])))
 
         def number(values: dict[Any, int]) -> int:
-            return divisor if isinstance(divisor, int) else values[divisor]
+            return divisor if isinstance(divisor, int) else as_expr(divisor).evaluate(values)
 
         if kind == "//":
             return left // divisor, lambda values: evaluate(values) // number(values)
@@ -108,3 +109,37 @@ def test_a_symbolic_stride_peels_back() -> None:
 def test_division_by_zero_is_an_error() -> None:
     with pytest.raises(ZeroDivisionError):
         as_expr(Axis("i", 4)) // 0
+
+
+def test_a_multiple_divides_without_remainder() -> None:
+    n, m = Dim("n", multiple=8), Dim("m", min=0, multiple=6)
+    assert n % 8 == 0
+    assert n % 4 == 0
+    assert (n // 8) * 8 == as_expr(n)
+    assert 2 * (n // 2) == as_expr(n)
+    assert n // 2 == 4 * (n // 8)
+    assert (n // 8) // 2 == n // 16
+    assert (n * m) // 48 == (n // 8) * (m // 6)
+    assert (n // 8) * m == (m // 6) * (n // 8) * 6
+    assert as_expr(n).bounds() == (8, 1 << 31)
+    assert (n // 8 - 1).is_non_negative()
+    assert n // 3 != as_expr(n)
+
+
+def test_sizes_leave_operators_with_other_kinds_to_them() -> None:
+    class Foreign:
+        def __radd__(self, other: object) -> str:
+            return f"{other} + foreign"
+
+        def __rfloordiv__(self, other: object) -> str:
+            return f"{other} // foreign"
+
+    n = Dim("n")
+    assert n + Foreign() == "n + foreign"
+    assert (2 * n) // Foreign() == "2*n // foreign"
+    assert 7 // as_expr(2) == 3
+    assert 7 % as_expr(4) == 3
+    with pytest.raises(TypeError):
+        n * 0.5  # type: ignore[operator]
+    with pytest.raises(TypeError):
+        np.arange(3) + n  # type: ignore[operator]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.symbolic.chains import apply_to_array, chains, through
 
 from snell.errors import ShapeError, SymbolicError
-from snell.symbolic import Dim, View, as_size
+from snell.symbolic import Axis, Dim, View, as_expr, as_size
 
 SHAPES = [(1,), (6,), (4, 3), (2, 1, 6), (0, 3), (2, 3, 4)]
 
@@ -61,3 +61,29 @@ def test_a_reshape_that_changes_the_number_of_elements_is_refused() -> None:
 def test_a_guard_that_never_holds_stands_alone() -> None:
     view = View.identity((2,)).pad((4,), (0,)).slice((0,), (2,), (1,))
     assert [str(g) for g in view.guards] == ["-1"]
+
+
+def test_a_multiple_of_a_block_splits_and_flattens() -> None:
+    n = Dim("n", multiple=8)
+    blocks = n // 8
+    for source, target in [
+        ((as_expr(n),), (blocks, 8)),
+        ((blocks, 8), (as_expr(n),)),
+        ((3, as_expr(n)), (3, blocks, 8)),
+        ((3, blocks, 2, 4), (3, as_expr(n))),
+        ((3, 8, blocks), (3, as_expr(n))),
+        ((as_expr(n), 5), (blocks, 40)),
+        ((3, as_expr(n)), (3 * blocks, 8)),
+        ((2, n // 2), (as_expr(n),)),
+    ]:
+        view = View.identity(source).reshape(target)
+        for value in (8, 24):
+            values = {n: value}
+            shape, wanted = ([int(as_expr(s).evaluate(values)) for s in sizes] for sizes in (source, target))
+            array = np.arange(np.prod(shape)).reshape(shape)
+            places = {Axis(f"i{k}", s): p for (k, s), p in zip(enumerate(target), np.indices(wanted), strict=True)}
+            found = array[tuple(index.evaluate({**values, **places}) for index in view.indices)]
+            np.testing.assert_array_equal(found, array.reshape(wanted))
+            assert not any("%" in str(index) and "n" in str(index) for index in view.indices[:1])
+    with pytest.raises(SymbolicError, match="n"):
+        View.identity((as_expr(n),)).reshape((n // 16, 16))

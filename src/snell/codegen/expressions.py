@@ -262,6 +262,10 @@ class Expressions:
         return self._choose(condition, chosen, zero)
 
     def _select_else(self, item: Term) -> Value:
+        magnitude = _magnitude_of(item)
+        if magnitude is not None:
+            wide = widened(self.code, self.value(magnitude))
+            return cast(self.code, self.code.intrinsic("llvm.fabs", wide), item.dtype)
         condition = self.value(item.args[0])
         if condition.text in ("true", "false"):
             return self.value(item.args[1 if condition.text == "true" else 2])
@@ -316,6 +320,20 @@ def _as_expression(item: Term) -> Expr | None:
             return Expr((), value)
         case _:
             return None
+
+
+def _magnitude_of(item: Term) -> Term | None:
+    """x where the select is |x| of a float, spelled `-x where x < 0, else x`."""
+    condition, minus, x = item.args
+    if not isinstance(condition.op, LessThan) or not isinstance(minus.op, Mul) or not item.dtype.is_float:
+        return None
+    is_below = condition.args[0] is x and _is_number(condition.args[1], 0)
+    is_minus = any(a is x and _is_number(b, -1) for a, b in (minus.args, minus.args[::-1]))
+    return x if is_below and is_minus else None
+
+
+def _is_number(item: Term, value: int) -> bool:
+    return isinstance(item.op, Number) and item.op.value == value
 
 
 def _loads(item: Term) -> bool:

@@ -45,6 +45,7 @@ from snell.frontend.ops.comparison import (
     sign,
     where,
 )
+from snell.frontend.ops.comparison import absolute as abs
 from snell.frontend.ops.contraction import dot, einsum, matmul, outer, tensordot
 from snell.frontend.ops.convolution import conv, conv1d, conv2d, conv3d, conv_transpose
 from snell.frontend.ops.creation import (
@@ -100,6 +101,7 @@ from snell.frontend.ops.elementwise import (
 )
 from snell.frontend.ops.indexing import (
     embedding,
+    gather,
     nonzero,
     one_hot,
     scatter,
@@ -110,6 +112,7 @@ from snell.frontend.ops.indexing import (
 )
 from snell.frontend.ops.inverse_hyperbolic import acosh, asinh, atanh
 from snell.frontend.ops.joining import chunk, concatenate, pad, split, stack
+from snell.frontend.ops.joining import concatenate as concat
 from snell.frontend.ops.movement import (
     broadcast_tensors,
     broadcast_to,
@@ -132,6 +135,7 @@ from snell.frontend.ops.movement import (
 from snell.frontend.ops.normalisation import batch_norm, group_norm, instance_norm, layer_norm, rms_norm
 from snell.frontend.ops.pooling import avg_pool, global_avg_pool, max_pool
 from snell.frontend.ops.power import power
+from snell.frontend.ops.power import power as pow
 from snell.frontend.ops.reduction import (
     all,
     any,
@@ -161,6 +165,7 @@ __all__ = [
     "TensorSpec",
     "Trace",
     "Traced",
+    "abs",
     "absolute",
     "acos",
     "acosh",
@@ -193,6 +198,7 @@ __all__ = [
     "celu",
     "chunk",
     "clip",
+    "concat",
     "concatenate",
     "contiguous",
     "conv",
@@ -227,6 +233,7 @@ __all__ = [
     "fmod",
     "full",
     "full_like",
+    "gather",
     "gelu",
     "global_avg_pool",
     "greater",
@@ -277,6 +284,7 @@ __all__ = [
     "outer",
     "pad",
     "permute",
+    "pow",
     "power",
     "prod",
     "random",

@@ -83,11 +83,10 @@ class Trace:
             self._checks.append(found)
 
     def graph(self, outputs: Sequence[tuple[str, Operand]], *, all_checks: bool = True) -> Graph:
-        """The outputs with every check, or only with those that the outputs depend on."""
-        if all_checks:
-            return Graph(tuple(outputs), tuple(found.check for found in self._checks))
-        reached = set(Graph(tuple(outputs)).nodes())
-        return Graph(tuple(outputs), tuple(found.check for found in self._checks if found.guarded in reached))
+        """The outputs with every check, or only with those that the outputs depend on; equal checks are made once."""
+        reached = None if all_checks else set(Graph(tuple(outputs)).nodes())
+        found = (one.check for one in self._checks if reached is None or one.guarded in reached)
+        return Graph(tuple(outputs), tuple(dict.fromkeys(found)))
 
     def evaluate(self, operands: Sequence[Operand]) -> list[Array]:
         """Values through the evaluator; GraphError where there is none or an input has no array."""

@@ -11,16 +11,21 @@ from typing import Any
 
 from snell.frontend.ops import (
     activation,
+    assignment,
     bitwise,
     comparison,
     contraction,
+    creation,
+    cumulative,
     division,
     elementwise,
+    indexing,
     joining,
     movement,
     power,
     reduction,
     rounding,
+    sorting,
     subscript,
 )
 from snell.frontend.tensor import Tensor
@@ -51,36 +56,43 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "__neg__": elementwise.negative,
     "__abs__": comparison.absolute,
     "__getitem__": subscript.getitem,
+    "__setitem__": assignment.setitem,
 }
 
 REFLECTED = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor")
 
 METHODS: dict[str, Callable[..., Any]] = {
     **{name: getattr(reduction, name) for name in ("sum", "mean", "var", "std", "max", "min", "prod", "any", "all")},
-    "argmax": reduction.argmax,
-    "argmin": reduction.argmin,
-    "logsumexp": reduction.logsumexp,
+    **{name: getattr(reduction, name) for name in ("argmax", "argmin", "logsumexp", "count_nonzero")},
+    **{name: getattr(cumulative, name) for name in ("cumsum", "cumprod", "cummax", "cummin")},
+    **{name: getattr(sorting, name) for name in ("sort", "argsort", "topk")},
     **{name: getattr(movement, name) for name in ("reshape", "permute", "transpose", "squeeze", "unsqueeze", "expand")},
     **{name: getattr(movement, name) for name in ("flatten", "unflatten", "flip", "roll", "repeat", "tile", "movedim")},
+    "broadcast_to": movement.broadcast_to,
+    "diagonal": movement.diagonal,
     "swapaxes": movement.transpose,  # the name in NumPy and the array libraries that follow it
+    "tril": creation.tril,
+    "triu": creation.triu,
     "pad": joining.pad,
     "split": joining.split,
     "chunk": joining.chunk,
+    **{name: getattr(indexing, name) for name in ("take", "take_along_axis", "gather", "scatter", "scatter_add")},
     "astype": elementwise.astype,
     "contiguous": elementwise.contiguous,
     "matmul": contraction.matmul,
+    "dot": contraction.dot,
+    **{name: getattr(elementwise, name) for name in ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p")},
+    **{name: getattr(elementwise, name) for name in ("sqrt", "rsqrt", "square", "reciprocal", "erf", "sigmoid")},
     **{
         name: getattr(elementwise, name)
-        for name in ("exp", "log", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf", "sigmoid")
+        for name in ("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh")
     },
     **{name: getattr(rounding, name) for name in ("floor", "ceil", "round", "trunc")},
+    **{name: getattr(comparison, name) for name in ("absolute", "sign", "clip", "maximum", "minimum")},
+    **{name: getattr(comparison, name) for name in ("isnan", "isinf", "isfinite")},
     "abs": comparison.absolute,
-    "clip": comparison.clip,
-    "relu": activation.relu,
-    "gelu": activation.gelu,
-    "silu": activation.silu,
-    "softmax": activation.softmax,
-    "log_softmax": activation.log_softmax,
+    "pow": power.power,
+    **{name: getattr(activation, name) for name in ("relu", "gelu", "silu", "softplus", "softmax", "log_softmax")},
 }
 
 

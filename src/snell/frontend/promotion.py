@@ -20,7 +20,7 @@ from snell.errors import DTypeError, ShapeError, SymbolicError
 from snell.frontend.context import Trace, common_trace
 from snell.frontend.tensor import Tensor, TensorLike
 from snell.graph.node import Operand
-from snell.graph.primitives import Constant, Contiguous, Iota, Mul, Op
+from snell.graph.primitives import Constant, Contiguous, Iota, Mul, Op, Recip
 from snell.symbolic import Dim, Expr, Shape, Size, View, as_expr, as_size, show_shape
 
 __all__ = [
@@ -58,9 +58,8 @@ def _constant_operand(trace: Trace, value: float | Fraction, dtype: DType) -> Op
         # One NaN object, so that equal constants are one node.
         return trace.add(Constant(math.nan if math.isnan(value) else value, dtype))
     if value == 0 and math.copysign(1, value) < 0:
-        # Constants hold exact rationals, which have one zero: -0 = 0 * -1.
-        zero, minus_one = (Constant(Fraction(k), dtype) for k in (0, -1))
-        return trace.add(Mul(), [trace.add(zero), trace.add(minus_one)])
+        # Constants hold exact rationals, which have one zero: -0 = 1 / -inf.
+        return trace.add(Recip(), [trace.add(Constant(-math.inf, dtype))])
     return trace.add(Constant(Fraction(value), dtype))
 
 

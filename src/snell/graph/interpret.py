@@ -1,7 +1,8 @@
 """The reference interpreter: a graph's meaning, in NumPy, against which every other stage is judged.
 
 Float arithmetic is float64 and is rounded to a dtype only at an explicit cast (`Contiguous` to another dtype), an input
-and an output; integers are exact in their dtype and wrap.  A reduction is evaluated with its element-wise producers in
+and an output; integers are exact in their dtype and wrap.  Sums that select (`graph.selection`) keep the sign of a
+zero.  A reduction is evaluated with its element-wise producers in
 blocks, a two-operand product sum by matrix multiplication; both equal the plain form.
 """
 
@@ -22,6 +23,7 @@ from snell.graph.numeric import Array, constant, converted, narrowed, widened, z
 from snell.graph.philox import philox_bits
 from snell.graph.planes import unpacked
 from snell.graph.primitives import (
+    Add,
     Binary,
     Constant,
     Contiguous,
@@ -36,8 +38,9 @@ from snell.graph.primitives import (
     Unary,
 )
 from snell.graph.scalar_functions import scalar_function
+from snell.graph.selection import joined, joined_along, selects_either, selects_one
 from snell.graph.strided import Block, read, size_of
-from snell.symbolic import Dim, Shape, View, show_shape
+from snell.symbolic import Axis, Dim, Shape, View, coordinates, show_shape
 
 __all__ = ["interpret"]
 
@@ -161,14 +164,17 @@ class _Evaluation:
             if contracted is not None:
                 return contracted
         is_sum = isinstance(op, SumReduce)
+        is_selection = is_sum and node.dtype.is_float and selects_one(operand, _bound_axes(op, operand.shape))
         identity = zero(node.dtype) if is_sum else constant(node.dtype.lowest, node.dtype)
         result: Array = np.full(self.shape(node.shape), identity)
         for ranges in _boxes(lengths, self.block_elements):
             block = Block.of(operand.shape, ranges, self.sizes)
             values = _BlockReader(self, block).operand(operand)
-            part: Array = op.evaluate(np.broadcast_to(values, block.lengths))
+            whole = np.broadcast_to(values, block.lengths)
+            part = joined_along(whole, op.axes) if is_selection else op.evaluate(whole)
             place = tuple(slice(r.start, r.stop) for k, r in enumerate(ranges) if k not in op.axes)
-            result[place] = result[place] + part if is_sum else np.maximum(result[place], part)
+            combine = joined if is_selection else np.add if is_sum else np.maximum
+            result[place] = combine(result[place], part)
         return result
 
     def _contracted(self, operand: Operand, op: Reduce, lengths: tuple[int, ...]) -> Array | None:
@@ -185,6 +191,12 @@ class _Evaluation:
         left, right = (read(self.values[o.node], v, block) for o, v in zip(product.operands, (a, b), strict=True))
         kept = [n for k, n in enumerate(lengths) if k not in op.axes]
         return np.broadcast_to(product_sum(left, right, op.axes), kept)
+
+
+def _bound_axes(op: Reduce, shape: Shape) -> frozenset[Axis]:
+    """The coordinates that the reduction sums over."""
+    place = coordinates(shape)
+    return frozenset[Axis]().union(*(place[k].axes() for k in op.axes))
 
 
 def _boxes(lengths: Sequence[int], limit: int) -> Iterator[tuple[range, ...]]:
@@ -262,6 +274,8 @@ def _apply(op: Op, arguments: Sequence[Array], node: Node, place: View, block: B
             return converted(arguments[0], node.operands[0].dtype, dtype)
         case ScalarFunction(name):
             return scalar_function(name).evaluate(arguments[0])
+        case Add() if node.dtype.is_float and selects_either(node):
+            return joined(*arguments)
         case Unary() | Binary():
             return np.asarray(op.evaluate(*arguments))
         case _:

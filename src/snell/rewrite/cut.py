@@ -29,7 +29,7 @@ from snell.graph.primitives import (
     SumReduce,
     Unary,
 )
-from snell.rewrite.selection import selects_one
+from snell.graph.selection import equates_position, selects_one
 from snell.symbolic import Axis, Expr, View, as_expr
 
 __all__ = ["cut_nodes", "typical_size"]
@@ -183,7 +183,7 @@ def _joins(reader: Node, inside: dict[Node, None]) -> bool:
 def _repeats(state: _State, operand: Operand) -> bool:
     """An expensive element-wise value read by several consumers, or at many more points than it has."""
     node = operand.node
-    if node in state.frozen or state.cost[node] < _EXPENSIVE:
+    if node in state.frozen or state.cost[node] < _EXPENSIVE or equates_position(node):
         return False
     return len(state.readers[node]) > 1 or _volume(operand.shape) >= _MANY * _volume(node.shape)
 

@@ -2,57 +2,66 @@
 
 An `Expr` is a polynomial with integer coefficients over atoms: axes (loop or tensor coordinates), dims (run-time
 sizes), floor divisions, remainders and opaque values (loaded integers).  Two equal polynomials are the same value:
-terms are kept sorted and zero terms are dropped.  Division has floor semantics everywhere, so negative operands are
-safe.  Simplification uses only the ranges of the atoms themselves, hence it is sound for masked (out-of-range) reads.
+terms are kept sorted and zero terms are dropped.  Division has floor semantics everywhere (`symbolic.division`), so negative
+operands are safe.  A dim that is a multiple of m has one whole part, `n // m`, and `m*(n // m)` is n.  Simplification
+uses only the ranges of the atoms themselves, hence it is sound for masked (out-of-range) reads.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
 
 from snell.symbolic.interval import divided, exact, multiplied, scaled
 
-__all__ = ["Axis", "Dim", "Expr", "FloorDiv", "Integer", "Opaque", "Remainder", "as_expr", "as_size", "product"]
+__all__ = [
+    "Arithmetic", "Axis", "Dim", "Expr", "FloorDiv", "Integer", "Monomial", "Opaque", "Remainder", "as_expr", "as_size",
+    "dim_of_whole_part", "divided_monomial", "in_whole_parts", "is_integer", "lifted", "polynomial", "product",
+]  # fmt: skip
 
 
-class _Arithmetic:
-    """Operators shared by atoms and expressions; every result is a canonical `Expr`."""
+class Arithmetic:
+    """Operators shared by atoms and expressions; every result is a canonical `Expr`.
+
+    An operand that is no integer is asked for its own reflected operator: a size and a tensor make a tensor.
+    """
 
     __slots__ = ()
+    __array_ufunc__ = None  # NumPy arrays on the left leave the operator to us, which refuses them
 
     def __add__(self, other: Integer) -> Expr:
-        return _add(as_expr(self), as_expr(other))
+        return _add(as_expr(self), as_expr(other)) if is_integer(other) else NotImplemented
 
     __radd__ = __add__
 
     def __sub__(self, other: Integer) -> Expr:
-        return _add(as_expr(self), _scale(as_expr(other), -1))
+        return _add(as_expr(self), _scale(as_expr(other), -1)) if is_integer(other) else NotImplemented
 
     def __rsub__(self, other: Integer) -> Expr:
-        return _add(as_expr(other), _scale(as_expr(self), -1))
+        return _add(as_expr(other), _scale(as_expr(self), -1)) if is_integer(other) else NotImplemented
 
     def __neg__(self) -> Expr:
         return _scale(as_expr(self), -1)
 
     def __mul__(self, other: Integer) -> Expr:
-        return _multiply(as_expr(self), as_expr(other))
+        return _multiply(as_expr(self), as_expr(other)) if is_integer(other) else NotImplemented
 
     __rmul__ = __mul__
 
-    def __floordiv__(self, other: Integer) -> Expr:
-        return _floor_divide(as_expr(self), as_expr(other))
+    if TYPE_CHECKING:  # attached by `snell.symbolic.division`
 
-    def __mod__(self, other: Integer) -> Expr:
-        numerator, divisor = as_expr(self), as_expr(other)
-        return _remainder(numerator, divisor)
+        def __floordiv__(self, other: Integer) -> Expr: ...
+        def __rfloordiv__(self, other: Integer) -> Expr: ...
+        def __mod__(self, other: Integer) -> Expr: ...
+        def __rmod__(self, other: Integer) -> Expr: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Dim(_Arithmetic):
+class Dim(Arithmetic):
     """A symbolic size, an argument of the compiled program: `min <= value <= max`, a multiple of `multiple`."""
 
     name: str
@@ -66,7 +75,7 @@ class Dim(_Arithmetic):
 
 
 @dataclass(frozen=True, slots=True)
-class Axis(_Arithmetic):
+class Axis(Arithmetic):
     """A coordinate that runs over `0 <= value < extent`."""
 
     name: str
@@ -77,7 +86,7 @@ class Axis(_Arithmetic):
 
 
 @dataclass(frozen=True, slots=True)
-class Opaque(_Arithmetic):
+class Opaque(Arithmetic):
     """A run-time integer the algebra does not look into (a loaded index), known to lie in `lower..upper`."""
 
     key: Hashable
@@ -90,7 +99,7 @@ class Opaque(_Arithmetic):
 
 
 @dataclass(frozen=True, slots=True)
-class FloorDiv(_Arithmetic):
+class FloorDiv(Arithmetic):
     """`floor(numerator / divisor)` that did not simplify."""
 
     numerator: Expr
@@ -101,7 +110,7 @@ class FloorDiv(_Arithmetic):
 
 
 @dataclass(frozen=True, slots=True)
-class Remainder(_Arithmetic):
+class Remainder(Arithmetic):
     """`numerator mod divisor` with the sign of the divisor, that did not simplify."""
 
     numerator: Expr
@@ -115,7 +124,7 @@ Atom = Dim | Axis | Opaque | FloorDiv | Remainder
 Monomial = tuple[Atom, ...]
 
 
-class Expr(_Arithmetic):
+class Expr(Arithmetic):
     """A sum of integer multiples of products of atoms, plus a constant.  Immutable and hashable."""
 
     __slots__ = ("_hash", "constant", "terms")
@@ -140,7 +149,9 @@ class Expr(_Arithmetic):
     def __eq__(self, other: object) -> bool:
         if isinstance(other, int):
             return not self.terms and self.constant == other
-        return isinstance(other, Expr) and self.constant == other.constant and self.terms == other.terms
+        if not isinstance(other, Expr):
+            return NotImplemented
+        return self.constant == other.constant and self.terms == other.terms
 
     def __str__(self) -> str:
         parts = [_show_term(monomial, coefficient) for monomial, coefficient in self.terms]
@@ -238,17 +249,23 @@ def as_expr(value: object) -> Expr:
     if kind is int:
         return _constant(value)  # type: ignore[arg-type]
     if kind in _ATOMS:
-        return _lifted(value)  # type: ignore[arg-type]
+        return lifted(value)  # type: ignore[arg-type]
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"expected an integer, Dim or Expr, received {type(value).__name__}: {value!r}")
     return _constant(int(value))  # type: ignore[call-overload]
+
+
+def is_integer(value: object) -> bool:
+    """Whether `as_expr` takes the value."""
+    kind = type(value)
+    return kind is int or kind is Expr or kind in _ATOMS or (isinstance(value, Integral) and kind is not bool)
 
 
 _ATOMS = frozenset({Dim, Axis, Opaque, FloorDiv, Remainder})
 
 
 @lru_cache(maxsize=1 << 16)
-def _lifted(atom: Atom) -> Expr:
+def lifted(atom: Atom) -> Expr:
     if isinstance(atom, Axis) and atom.extent == 1:
         return _constant(0)
     return Expr((((atom,), 1),), 0)
@@ -277,11 +294,67 @@ def _monomial_key(monomial: Monomial) -> tuple[tuple[str, str], ...]:
     return tuple(_atom_key(atom) for atom in monomial)
 
 
-def _build(coefficients: dict[Monomial, int], constant: int) -> Expr:
+def polynomial(coefficients: dict[Monomial, int], constant: int) -> Expr:
+    """The sum of the terms, in canonical form."""
+    if _holds_division(coefficients):
+        coefficients = _joined_whole_parts(coefficients)
     kept = [(monomial, c) for monomial, c in coefficients.items() if c]
     if len(kept) > 1:
         kept.sort(key=lambda item: _monomial_key(item[0]))
     return Expr(tuple(kept), constant)
+
+
+def _holds_division(monomials: Iterable[Monomial]) -> bool:
+    return any(type(atom) is FloorDiv for monomial in monomials for atom in monomial)
+
+
+def whole_part(dim: Dim) -> FloorDiv:
+    """`n // m` of a dim that is a multiple of m."""
+    return FloorDiv(lifted(dim), _constant(dim.multiple))
+
+
+@lru_cache(maxsize=1 << 14)
+def dim_of_whole_part(atom: Atom) -> Dim | None:
+    """The dim whose whole part the atom is."""
+    if type(atom) is not FloorDiv or len(atom.numerator.terms) != 1 or atom.numerator.constant:
+        return None
+    (dim, *more), coefficient = atom.numerator.terms[0]
+    if more or coefficient != 1 or not isinstance(dim, Dim) or dim.multiple == 1:
+        return None
+    return dim if atom.divisor == dim.multiple else None
+
+
+def in_whole_parts(monomial: Monomial, coefficient: int) -> tuple[Monomial, int]:
+    """The term with every dim that is a multiple of m spelled m times its whole part."""
+    if not any(type(atom) is Dim and atom.multiple > 1 for atom in monomial):
+        return monomial, coefficient
+    atoms: list[Atom] = []
+    for atom in monomial:
+        if isinstance(atom, Dim) and atom.multiple > 1:
+            atoms.append(whole_part(atom))
+            coefficient *= atom.multiple
+        else:
+            atoms.append(atom)
+    return tuple(sorted(atoms, key=_atom_key)), coefficient
+
+
+def _with_dims(monomial: Monomial, coefficient: int) -> tuple[Monomial, int]:
+    """The reverse of `in_whole_parts`, as far as the coefficient is a multiple."""
+    atoms = list(monomial)
+    for place, atom in enumerate(monomial):
+        dim = dim_of_whole_part(atom)
+        if dim is not None and coefficient % dim.multiple == 0:
+            atoms[place], coefficient = dim, coefficient // dim.multiple
+    return tuple(sorted(atoms, key=_atom_key)), coefficient
+
+
+def _joined_whole_parts(coefficients: dict[Monomial, int]) -> dict[Monomial, int]:
+    """Terms counted in whole parts, so that `m*(n // m)` and n meet, and spelled with dims again where that is exact."""
+    counts: dict[Monomial, int] = {}
+    for monomial, coefficient in coefficients.items():
+        whole, count = in_whole_parts(monomial, coefficient)
+        counts[whole] = counts.get(whole, 0) + count
+    return dict(_with_dims(monomial, count) for monomial, count in counts.items())
 
 
 def _add(a: Expr, b: Expr) -> Expr:
@@ -299,7 +372,7 @@ def _sum(parts: list[tuple[Expr, int]], constant: int) -> Expr:
         constant += expression.constant * factor
         for monomial, coefficient in expression.terms:
             coefficients[monomial] = coefficients.get(monomial, 0) + coefficient * factor
-    total = _build(coefficients, constant)
+    total = polynomial(coefficients, constant)
     if any(type(atom) is Remainder for monomial, _ in total.terms for atom in monomial):
         return _rejoined(total)
     return total
@@ -312,8 +385,8 @@ def _rejoined(total: Expr) -> Expr:
         for atom in monomial:
             if not isinstance(atom, Remainder):
                 continue
-            factor = Expr(((_divide_monomial(monomial, (atom,)) or (), 1),), 0) if len(monomial) > 1 else _constant(1)
-            multiple = _multiply(_floor_divide(atom.numerator, atom.divisor) * atom.divisor, factor) * coefficient
+            factor = Expr(((divided_monomial(monomial, (atom,)) or (), 1),), 0) if len(monomial) > 1 else _constant(1)
+            multiple = _multiply((atom.numerator // atom.divisor) * atom.divisor, factor) * coefficient
             if multiple.terms and all(present.get(m) == c for m, c in multiple.terms) and not multiple.constant:
                 split = _add_terms(multiple, Expr(((monomial, coefficient),), 0))
                 return _add(_add_terms(total, _scale(split, -1)), _multiply(atom.numerator, factor) * coefficient)
@@ -324,7 +397,7 @@ def _add_terms(a: Expr, b: Expr) -> Expr:
     coefficients = dict(a.terms)
     for monomial, coefficient in b.terms:
         coefficients[monomial] = coefficients.get(monomial, 0) + coefficient
-    return _build(coefficients, a.constant + b.constant)
+    return polynomial(coefficients, a.constant + b.constant)
 
 
 def _scale(a: Expr, factor: int) -> Expr:
@@ -332,6 +405,8 @@ def _scale(a: Expr, factor: int) -> Expr:
         return a
     if factor == 0:
         return _constant(0)
+    if _holds_division(monomial for monomial, _ in a.terms):
+        return polynomial({m: c * factor for m, c in a.terms}, a.constant * factor)
     return Expr(tuple((m, c * factor) for m, c in a.terms), a.constant * factor)
 
 
@@ -346,153 +421,17 @@ def _multiply(a: Expr, b: Expr) -> Expr:
             monomial = tuple(sorted(left + right, key=_atom_key))
             coefficients[monomial] = coefficients.get(monomial, 0) + x * y
     constant = coefficients.pop((), 0)
-    return _build(coefficients, constant)
+    return polynomial(coefficients, constant)
 
 
-def _split_multiples(numerator: Expr, divisor: Expr) -> tuple[Expr, Expr]:
-    """`numerator = quotient*divisor + rest`, moving every term that the divisor divides exactly into the quotient."""
-    if not divisor.terms:
-        d = divisor.constant
-        quotient = {m: c // d for m, c in numerator.terms if c % d == 0}
-        rest = {m: c for m, c in numerator.terms if c % d}
-        constant_quotient, constant_rest = divmod(numerator.constant, d)
-        return _build(quotient, constant_quotient), _build(rest, constant_rest)
-    if len(divisor.terms) != 1 or divisor.constant:
-        return _split_polynomial(numerator, divisor)
-    pattern, d = divisor.terms[0]
-    quotient_terms: dict[Monomial, int] = {}
-    rest_terms: dict[Monomial, int] = {}
-    for monomial, coefficient in numerator.terms:
-        left = _divide_monomial(monomial, pattern)
-        if left is None or coefficient % d:
-            rest_terms[monomial] = coefficient
-        else:
-            quotient_terms[left] = quotient_terms.get(left, 0) + coefficient // d
-    constant_quotient = quotient_terms.pop((), 0)
-    return _build(quotient_terms, constant_quotient), _build(rest_terms, numerator.constant)
-
-
-def _split_polynomial(numerator: Expr, divisor: Expr) -> tuple[Expr, Expr]:
-    """Long division by the divisor's leading term, kept only while it makes the numerator smaller."""
-    (pattern, d) = divisor.terms[0]
-    quotient, rest = _constant(0), numerator
-    for _ in range(8):
-        step = next(
-            (
-                _build({left: c // d}, 0) if left else _constant(c // d)
-                for monomial, c in rest.terms
-                if c % d == 0 and (left := _divide_monomial(monomial, pattern)) is not None
-            ),
-            None,
-        )
-        if step is None:
-            break
-        reduced = rest - step * divisor
-        if len(reduced.terms) > len(rest.terms):
-            break
-        quotient, rest = quotient + step, reduced
-    return quotient, rest
-
-
-def _divide_monomial(monomial: Monomial, pattern: Monomial) -> Monomial | None:
+def divided_monomial(monomial: Monomial, pattern: Monomial) -> Monomial | None:
+    """The monomial without the atoms of the pattern, or None where it lacks one."""
     left = list(monomial)
     for atom in pattern:
         if atom not in left:
             return None
         left.remove(atom)
     return tuple(left)
-
-
-def _is_within(rest: Expr, divisor: Expr) -> bool:
-    """True when `0 <= rest < divisor` is proved; a divisor is not 0, so sizes that are its factors are at least 1."""
-    if not rest.is_non_negative():
-        return False
-    gap = divisor - rest - 1
-    if gap.is_non_negative():
-        return True
-    monomial = divisor.terms[0][0] if len(divisor.terms) == 1 else ()
-    factors = {atom for atom in monomial if isinstance(atom, Dim) and atom.min == 0}
-    positive = {dim: as_expr(Dim(dim.name, 1, dim.max, dim.multiple)) for dim in factors}
-    return bool(positive) and gap.substitute(positive).is_non_negative()  # type: ignore[arg-type]
-
-
-@lru_cache(maxsize=1 << 16)
-def _floor_divide(numerator: Expr, divisor: Expr) -> Expr:
-    if divisor == 1:
-        return numerator
-    if not divisor.terms and divisor.constant == 0:
-        raise ZeroDivisionError("index expression divided by 0")
-    if numerator == divisor and (divisor - 1).is_non_negative():
-        return _constant(1)
-    quotient, rest = _split_multiples(numerator, divisor)
-    if _is_within(rest, divisor):
-        return quotient
-    merged = _merge_nested_division(rest, divisor)
-    return quotient + (merged if merged is not None else _reduced_division(rest, divisor))
-
-
-def _merge_nested_division(rest: Expr, divisor: Expr) -> Expr | None:
-    """`(n // a) // b = n // (a*b)` for positive divisors."""
-    if len(rest.terms) == 1 and not rest.constant:
-        (monomial, coefficient) = rest.terms[0]
-        if coefficient == 1 and len(monomial) == 1 and isinstance(monomial[0], FloorDiv):
-            return _floor_divide(monomial[0].numerator, monomial[0].divisor * divisor)
-    return None
-
-
-def _factor_candidates(numerator: Expr, divisor: Expr) -> list[Expr]:
-    """Proper factors of a one-term divisor by which part of the numerator is divisible, largest first."""
-    if len(divisor.terms) > 1 or (divisor.terms and divisor.constant):
-        return []
-    monomial: Monomial = divisor.terms[0][0] if divisor.terms else ()
-    content = divisor.terms[0][1] if divisor.terms else divisor.constant
-    numbers = {math.gcd(content, coefficient) for _, coefficient in numerator.terms}
-    dims = [atom for atom in monomial if isinstance(atom, Dim)]
-    factors = [_constant(n) for n in sorted(numbers, reverse=True) if n > 1]
-    factors += [as_expr(dim) * n for dim in dims for n in sorted({1, *numbers}, reverse=True)]
-    return [factor for factor in factors if factor != divisor]
-
-
-def _peel(numerator: Expr, divisor: Expr) -> tuple[Expr, Expr, Expr] | None:
-    """`numerator = factor*q + r` with `0 <= r < factor` and `factor` dividing the divisor: (factor, q, r)."""
-    for factor in _factor_candidates(numerator, divisor):
-        quotient, rest = _split_multiples(numerator, factor)
-        if quotient.terms and _is_within(rest, factor):
-            return factor, quotient, rest
-    return None
-
-
-def _reduced_division(rest: Expr, divisor: Expr) -> Expr:
-    """`(f*q + r) // (f*d) = q // d` where r is too small to matter, else an irreducible division."""
-    if not rest.terms and not divisor.terms:
-        return _constant(rest.constant // divisor.constant)
-    peeled = _peel(rest, divisor)
-    if peeled is not None:
-        factor, quotient, _ = peeled
-        return _floor_divide(quotient, _split_multiples(divisor, factor)[0])
-    return _lifted(FloorDiv(rest, divisor))
-
-
-@lru_cache(maxsize=1 << 16)
-def _remainder(numerator: Expr, divisor: Expr) -> Expr:
-    if divisor == 1:
-        return _constant(0)
-    _, rest = _split_multiples(numerator, divisor)
-    if _is_within(rest, divisor):
-        return rest
-    if not rest.terms and not divisor.terms:
-        return _constant(rest.constant % divisor.constant)
-    if len(rest.terms) == 1 and not rest.constant and not divisor.terms:
-        (monomial, coefficient) = rest.terms[0]
-        if coefficient == 1 and len(monomial) == 1 and isinstance(monomial[0], Remainder):
-            inner = monomial[0]
-            if inner.divisor.is_constant and inner.divisor.constant % divisor.constant == 0:
-                return _remainder(inner.numerator, divisor)
-    peeled = _peel(rest, divisor)
-    if peeled is not None:
-        factor, quotient, small = peeled
-        return factor * _remainder(quotient, _split_multiples(divisor, factor)[0]) + small
-    return _lifted(Remainder(rest, divisor))
 
 
 @lru_cache(maxsize=1 << 16)
@@ -514,11 +453,11 @@ def _replaced(atom: Atom, replace: Callable[[Atom], Integer | None]) -> Expr:
         return as_expr(value)
     match atom:
         case FloorDiv(numerator, divisor):
-            return _floor_divide(numerator.map_atoms(replace), divisor.map_atoms(replace))
+            return numerator.map_atoms(replace) // divisor.map_atoms(replace)
         case Remainder(numerator, divisor):
-            return _remainder(numerator.map_atoms(replace), divisor.map_atoms(replace))
+            return numerator.map_atoms(replace) % divisor.map_atoms(replace)
         case _:
-            return _lifted(atom)
+            return lifted(atom)
 
 
 @lru_cache(maxsize=1 << 16)
@@ -537,7 +476,7 @@ def _bounds(expression: Expr) -> tuple[float, float]:
 def _atom_bounds(atom: Atom) -> tuple[float, float]:
     match atom:
         case Dim():
-            return atom.min, atom.max
+            return -(-atom.min // atom.multiple) * atom.multiple, atom.max // atom.multiple * atom.multiple
         case Axis():
             return 0, max(0, as_expr(atom.extent).bounds()[1] - 1)
         case Opaque():

@@ -18,7 +18,7 @@ from snell.frontend.ops.comparison import (
     where,
 )
 from snell.frontend.ops.division import floor_divide, modulo
-from snell.frontend.ops.elementwise import add, astype, multiply
+from snell.frontend.ops.elementwise import add, astype, multiply, negative
 from snell.frontend.ops.power import power
 from snell.frontend.promotion import as_tensor, meet, scalar_like
 from snell.frontend.tensor import Tensor, TensorLike
@@ -92,5 +92,5 @@ def right_shift(x: TensorLike, count: TensorLike) -> Tensor:
     signed = tensor.dtype.kind == "int"
     longest = tensor.dtype.bits - (2 if signed else 1)  # the greatest power of two that the dtype holds
     shifted = floor_divide(tensor, power(scalar_like(tensor, 2), minimum(places, longest)))
-    gone = where(less(tensor, 0), -1, 0) if signed else scalar_like(tensor, 0)
+    gone = negative(astype(less(tensor, 0), tensor.dtype)) if signed else scalar_like(tensor, 0)
     return where(less(longest, places), gone, shifted)

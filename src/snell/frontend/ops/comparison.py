@@ -1,7 +1,8 @@
 """Comparisons, logic and selection.
 
 All of them come from LessThan and the selecting product: `not c` is `c < True`, `and` is c·d, `where(c, a, b)` is
-c·a + (not c)·b.  Comparisons with NaN are false, `!=` is true.  `maximum`, `minimum` and `clip` propagate NaN.
+c·a + (not c)·b, which moves a or b unchanged (`graph.selection`).  Comparisons with NaN are false, `!=` is true.
+`maximum`, `minimum` and `clip` propagate NaN.
 """
 
 from __future__ import annotations
@@ -151,7 +152,7 @@ def _everywhere(tensor: Tensor, value: bool) -> Tensor:
 
 
 def where(condition: TensorLike, a: TensorLike, b: TensorLike) -> Tensor:
-    """a where the condition holds, else b: c·a + (not c)·b, exact up to the sign of a zero.
+    """a where the condition holds, else b: c·a + (not c)·b, a sum that selects, hence exact (-0, inf and NaN included).
 
     The condition is bool (numbers count as true where not 0); a and b promote; all three broadcast.
     """
@@ -159,6 +160,9 @@ def where(condition: TensorLike, a: TensorLike, b: TensorLike) -> Tensor:
     c = cast_to(c, bool_)
     x, y = promote(x, y)
     c, x, y = broadcast(c, x, y)
+    known = known_scalar(c)
+    if known is not None:
+        return _strong(x if known else y)
     if x.dtype == bool_:
         return logical_or(logical_and(c, x), logical_and(logical_not(c), y))
     return _strong(add(apply(Mul(), c, x), apply(Mul(), logical_not(c), y)))

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
+from snell.errors import DTypeError
 from snell.frontend.promotion import (
     DTypeLike,
     apply,
@@ -50,8 +51,10 @@ def multiply(a: TensorLike, b: TensorLike) -> Tensor:
 
 
 def negative(x: TensorLike) -> Tensor:
-    """-x (unsigned integers wrap)."""
+    """-x (unsigned integers wrap).  DTypeError for bool (use logical_not)."""
     tensor = as_tensor(x)
+    if tensor.dtype.kind == "bool":
+        raise DTypeError("negative expected numbers, received bool; use logical_not, or cast to an integer first")
     minus_one = tensor.dtype.range[1] if tensor.dtype.kind == "uint" else -1
     return multiply(tensor, scalar_like(tensor, minus_one))
 

@@ -16,7 +16,7 @@ from snell.frontend.ops.creation import iota, size_of
 from snell.frontend.ops.cumulative import cumsum
 from snell.frontend.ops.division import floor_divide, modulo
 from snell.frontend.ops.elementwise import astype, multiply
-from snell.frontend.ops.movement import flatten, movedim, reshape, unsqueeze, zero_pad
+from snell.frontend.ops.movement import crop, flatten, movedim, reshape, unsqueeze, zero_pad
 from snell.frontend.ops.reduction import any as any_of
 from snell.frontend.ops.reduction import max as max_of
 from snell.frontend.ops.reduction import raw_sum
@@ -25,7 +25,10 @@ from snell.frontend.shapes import SizeLike, known_size, normal_axis
 from snell.frontend.tensor import Tensor, TensorLike
 from snell.symbolic import Size, as_expr, as_size, product, show_shape
 
-__all__ = ["embedding", "nonzero", "one_hot", "scatter", "scatter_add", "take", "take_along_axis", "update_rows"]
+__all__ = [
+    "Places", "as_indices", "embedding", "gather", "nonzero", "one_hot", "scatter", "scatter_add", "take", "take_along_axis",
+    "update_rows",
+]  # fmt: skip
 
 
 def as_indices(x: Tensor, what: str) -> Tensor:
@@ -37,7 +40,7 @@ def as_indices(x: Tensor, what: str) -> Tensor:
     return astype(x, i32 if x.dtype.bits < 32 else i64)
 
 
-class _Places:
+class Places:
     """Indices as positions of an axis, and the condition under which they are ones (None: always)."""
 
     def __init__(self, indices: Tensor, extent: Size, mode: str, *, negative: bool = True) -> None:
@@ -83,7 +86,7 @@ def take(x: TensorLike, indices: TensorLike, axis: int = 0, *, mode: str = "rais
     """
     tensor, idx = lift(x, indices)
     k = normal_axis(axis, tensor.ndim)
-    places = _Places(as_indices(idx, "take"), tensor.shape[k], mode)
+    places = Places(as_indices(idx, "take"), tensor.shape[k], mode)
     return places.guard(_picked(tensor, places.positions, k), "take")
 
 
@@ -99,7 +102,7 @@ def embedding(table: TensorLike, ids: TensorLike, *, mode: str = "raise") -> Ten
     rows, idx = lift(table, ids)
     if rows.ndim != 2:
         raise ShapeError(f"embedding expected a table (vocabulary, width), received {show_shape(rows.shape)}")
-    places = _Places(as_indices(idx, "embedding"), rows.shape[0], mode, negative=False)
+    places = Places(as_indices(idx, "embedding"), rows.shape[0], mode, negative=False)
     return places.guard(_picked(rows, places.positions, 0), "embedding")
 
 
@@ -111,11 +114,33 @@ def take_along_axis(x: TensorLike, indices: TensorLike, axis: int = -1, *, mode:
             f"take_along_axis expected equal ranks, received {show_shape(tensor.shape)} and {show_shape(idx.shape)}"
         )
     k = normal_axis(axis, tensor.ndim)
-    places = _Places(as_indices(idx, "take_along_axis"), tensor.shape[k], mode)
+    places = Places(as_indices(idx, "take_along_axis"), tensor.shape[k], mode)
     candidates = unsqueeze(movedim(tensor, k, -1), -2)
     wanted = unsqueeze(movedim(places.positions, k, -1), -1)
     picked = _selected_sum(equal(wanted, iota(tensor.shape[k], places.positions.dtype)), candidates)
     return places.guard(movedim(picked, -1, k), "take_along_axis")
+
+
+def gather(x: TensorLike, indices: TensorLike, axis: int = -1) -> Tensor:
+    """`take_along_axis` under PyTorch's name: result[…, k, …] = x[…, indices[…, k, …], …].
+
+    As in PyTorch the other axes of the indices may be shorter than those of x, whose first elements they meet then.
+    """
+    tensor, idx = lift(x, indices)
+    k = normal_axis(axis, tensor.ndim)
+    if tensor.ndim == idx.ndim:
+        for j in range(tensor.ndim):
+            if j != k and tensor.shape[j] != idx.shape[j] and idx.shape[j] != 1:
+                tensor = crop(tensor, j, 0, _shorter(idx.shape[j], tensor.shape[j], j))
+            elif j != k and idx.shape[j] == 1:
+                tensor = crop(tensor, j, 0, 1)
+    return take_along_axis(tensor, idx, k)
+
+
+def _shorter(size: Size, extent: Size, axis: int) -> Size:
+    if not (as_expr(extent) - as_expr(size)).is_non_negative():
+        raise ShapeError(f"gather expected indices of at most {extent} along axis {axis}, received {size}")
+    return size
 
 
 def one_hot(indices: TensorLike, count: SizeLike, dtype: DTypeLike = f32) -> Tensor:
@@ -124,12 +149,12 @@ def one_hot(indices: TensorLike, count: SizeLike, dtype: DTypeLike = f32) -> Ten
     return astype(equal(unsqueeze(idx, -1), iota(count, idx.dtype)), as_dtype(dtype))
 
 
-def _hits(x: Tensor, idx: Tensor, updates: Tensor, axis: int, mode: str) -> tuple[_Places, Tensor, Tensor]:
+def _hits(x: Tensor, idx: Tensor, updates: Tensor, axis: int, mode: str) -> tuple[Places, Tensor, Tensor]:
     """Places; hits (extent, 1…, n) and updates (…, 1, …, n) over (before, extent, after, n updates)."""
     expected = (*x.shape[:axis], *idx.shape, *x.shape[axis + 1 :])
     if updates.shape != expected:
         updates = updates.seen_through(updates.operand.view.expand(expected))
-    places = _Places(as_indices(idx, "scatter"), x.shape[axis], mode)
+    places = Places(as_indices(idx, "scatter"), x.shape[axis], mode)
     count = as_size(product(list(idx.shape)))
     flat = reshape(updates, [*x.shape[:axis], count, *x.shape[axis + 1 :]])
     moved = unsqueeze(movedim(flat, axis, -1), axis)
@@ -153,7 +178,7 @@ def scatter(x: TensorLike, indices: TensorLike, updates: TensorLike, axis: int =
     tensor, idx, given = lift(x, indices, updates)
     k = normal_axis(axis, tensor.ndim)
     places, hits, moved = _hits(tensor, idx, astype(given, tensor.dtype), k, mode)
-    order = iota(hits.shape[-1], i64, trace=tensor.trace) + 1
+    order = iota(hits.shape[-1], i64, trace=tensor.trace)
     last = max_of(multiply(hits, order), -1, keepdims=True) if hits.shape[-1] != 0 else size_of(0)
     chosen = logical_and(hits, equal(order, last))
     value = _selected_sum(chosen, moved)
@@ -190,8 +215,9 @@ def update_rows(cache: TensorLike, rows: TensorLike, start: SizeLike | Tensor, a
     """The cache with rows start, start+1, … along `axis` replaced: `where(start <= i < start+n, shifted rows, cache)`.
 
     This is the normal form of an in-place update: with a donated cache only those rows are written.  `start` is a size,
-    or an integer tensor that broadcasts to the axes before `axis` (each sequence of a batch at its own place).  Rows
-    beyond the end are dropped.  Raises ShapeError where the other extents differ.
+    or an integer tensor that broadcasts to the axes before `axis` (each sequence of a batch at its own place), where
+    rows outside the cache are dropped.  Raises ShapeError where the other extents differ or a size puts rows outside:
+    where they stand or, for Dims, as a check of the program.
     """
     old, new = lift(cache, rows)
     k = normal_axis(axis, old.ndim)
@@ -210,8 +236,27 @@ def update_rows(cache: TensorLike, rows: TensorLike, start: SizeLike | Tensor, a
         return where(inside, _rows_at(new, offset, k), old)
     low = as_size(start)
     high = as_size(as_expr(start) + new.shape[k])
+    _check_fits(low, high, old.shape[k])
     inside = logical_and(logical_not(less(place, size_of(low))), less(place, size_of(high)))
-    return where(inside, zero_pad(new, k, low, as_size(as_expr(old.shape[k]) - high)), old)
+    updated = where(inside, zero_pad(new, k, low, as_size(as_expr(old.shape[k]) - high)), old)
+    return _guarded_end(updated, high, old.shape[k])
+
+
+def _check_fits(low: Size, high: Size, extent: Size) -> None:
+    """Refuse rows that lie outside of the cache whatever the sizes are."""
+    room = as_expr(extent) - high
+    if as_expr(low).bounds()[1] < 0 or room.bounds()[1] < 0:
+        raise ShapeError(f"update_rows expected rows inside of extent {extent}, received rows {low}..{high}")
+
+
+def _guarded_end(updated: Tensor, high: Size, extent: Size) -> Tensor:
+    """Check at run time that the rows end inside of the cache, unless the sizes prove it."""
+    if not (as_expr(extent) - high).is_non_negative():
+        trace = updated.trace
+        end, size = (as_tensor(size_of(value), trace) for value in (high, extent))
+        message = f"update_rows: the last row would end at {{value}}, beyond the cache's extent {extent}"
+        trace.check(logical_not(less(size, end)).operand, end.operand, message, updated.operand.node)
+    return updated
 
 
 def _aligned_start(start: Tensor, axis: int, rank: int) -> Tensor:

@@ -26,7 +26,8 @@ def acosh(x: TensorLike) -> Tensor:
     (y,) = promote_float(x)
     t = y - 1.0
     large = y > 2.0**26
-    return where(large, log(y) + LN_2, log1p(t + sqrt(t * (t + 2.0))))
+    # Two roots: the product of a very negative t and t + 2 would overflow to +inf, where the answer is NaN.
+    return where(large, log(y) + LN_2, log1p(t + sqrt(t) * sqrt(t + 2.0)))
 
 
 def atanh(x: TensorLike) -> Tensor:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
+import numpy as np
+
 from snell.dtypes import bool_
 from snell.errors import ShapeError
-from snell.frontend.ops.comparison import logical_or, where
-from snell.frontend.ops.creation import full_like
-from snell.frontend.ops.elementwise import add, astype
-from snell.frontend.ops.movement import crop, flip, unsqueeze, zero_pad
+from snell.frontend.ops.comparison import less, where
+from snell.frontend.ops.creation import full_like, iota
+from snell.frontend.ops.elementwise import astype
+from snell.frontend.ops.movement import crop, flip, reshape, unsqueeze, zero_pad
 from snell.frontend.promotion import as_tensor, promote
 from snell.frontend.shapes import SizeLike, known_size, normal_axis
 from snell.frontend.tensor import Tensor, TensorLike
@@ -22,22 +24,25 @@ __all__ = ["chunk", "concatenate", "pad", "split", "stack"]
 def concatenate(tensors: Sequence[TensorLike], axis: int = 0) -> Tensor:
     """The tensors one after another along `axis`; their other extents must be equal.
 
-    The result is the sum of the tensors padded with zeros, which is exact for inf and NaN (-0 becomes 0).
+    Each tensor is padded to the whole extent, and the position selects one of them: values move unchanged, -0 and NaN
+    included.
     """
     if not tensors:
         raise ShapeError("concatenate expected at least one tensor, received none")
     parts = promote(*tensors)
     k = normal_axis(axis, parts[0].ndim)
     _check_joinable(parts, k)
-    extents = [as_expr(part.shape[k]) for part in parts]
-    total = functools.reduce(lambda a, b: a + b, extents)
-    padded: list[Tensor] = []
-    before = as_expr(0)
-    for part, extent in zip(parts, extents, strict=True):
-        padded.append(zero_pad(part, k, before, total - before - extent))
+    parts = [part for part in parts if part.shape[k] != 0] or parts[:1]
+    total = functools.reduce(lambda a, b: a + b, [as_expr(part.shape[k]) for part in parts])
+    place = reshape(iota(as_size(total), trace=parts[0].trace), [as_size(total), *[1] * (parts[0].ndim - k - 1)])
+    before = as_expr(parts[0].shape[k])
+    joined = zero_pad(parts[0], k, 0, total - before)
+    for part in parts[1:]:
+        extent = as_expr(part.shape[k])
+        padded = zero_pad(part, k, before, total - before - extent)
+        joined = where(less(place, as_size(before)), joined, padded)
         before = before + extent
-    join = logical_or if parts[0].dtype == bool_ else add
-    return functools.reduce(join, padded)
+    return joined
 
 
 def _check_joinable(parts: Sequence[Tensor], axis: int) -> None:
@@ -125,7 +130,7 @@ def pad(x: TensorLike, widths: Widths, value: TensorLike = 0, mode: str = "const
 def _pad_constant(x: Tensor, pairs: Widths, value: TensorLike) -> Tensor:
     low, high = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     padded = x.seen_through(x.operand.view.pad(low, high))
-    if not isinstance(value, Tensor) and value == 0:
+    if not isinstance(value, Tensor) and value == 0 and not np.signbit(value):
         return padded
     inside = full_like(x, True, bool_)
     inside = inside.seen_through(inside.operand.view.pad(low, high))

@@ -70,7 +70,8 @@ def _float_power(a: Tensor, b: Tensor) -> Tensor:
     undefined = logical_and(logical_and(below, less(-math.inf, a)), logical_not(is_whole))
     defined = where(undefined, math.nan, signed)
     unit = logical_or(equal(a, 1.0), logical_and(equal(a, -1.0), isinf(b)))
-    return where(logical_or(equal(b, 0.0), unit), 1.0, defined)
+    # The first power is a itself: near the greatest float the rounded logarithm would overflow.
+    return where(logical_or(equal(b, 0.0), unit), 1.0, where(equal(b, 1.0), a, defined))
 
 
 def _integer_power(a: Tensor, b: Tensor) -> Tensor:

@@ -32,7 +32,7 @@ from snell.graph.primitives import MaxReduce, SumReduce
 from snell.symbolic import Size, as_size, product, show_shape
 
 __all__ = [
-    "all", "any", "argmax", "argmin", "count_nonzero", "logsumexp", "max", "mean", "min", "prod", "raw_sum", "std",
+    "all", "any", "argmax", "argmin", "count_nonzero", "logsumexp", "max", "mean", "min", "prod", "raw_max", "raw_sum", "std",
     "sum", "var",
 ]  # fmt: skip
 
@@ -76,13 +76,17 @@ def _divided(total: Tensor, count: Size) -> Tensor:
 
 
 def mean(x: TensorLike, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
-    """The mean in the dtype of x; f64 for integers (their exact sum, divided), f32 for bool; NaN over nothing."""
+    """The mean in the dtype of x; NaN over nothing.
+
+    f64 for integers: their exact sum, divided (those of 64 bits, whose sum could wrap, add up in f64); f32 for bool.
+    """
     tensor = as_tensor(x)
     axes = normal_axes(axis, tensor.ndim)
     if tensor.dtype.is_float:
         total = raw_sum(wide(tensor), axes, keepdims)
         return astype(_divided(total, _count(tensor, axes)), tensor.dtype)
-    total = astype(sum(tensor, axes, keepdims), f64)
+    summable = astype(tensor, f64) if tensor.dtype.is_integer and tensor.dtype.bits == 64 else tensor
+    total = astype(sum(summable, axes, keepdims), f64)
     return astype(_divided(total, _count(tensor, axes)), f32 if tensor.dtype == bool_ else f64)
 
 
@@ -98,6 +102,8 @@ def var(x: TensorLike, axis: AxisLike = None, keepdims: bool = False, correction
         return astype(_divided(total, count), tensor.dtype)
     if isinstance(count, int):
         rest = Fraction(count) - Fraction(correction)
+        if rest <= 0 and count <= 1:  # 0 / 0, where the default rules let a product with 0 be 0
+            return astype(total + math.nan, tensor.dtype)
         return astype(total * (1 / rest) if rest > 0 else total / 0.0, tensor.dtype)
     return astype(total / (astype(as_tensor(count), total.dtype) - correction), tensor.dtype)
 
@@ -121,9 +127,13 @@ def max(x: TensorLike, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
     axes = _nonempty_axes(tensor, axis, "max")
     if tensor.dtype == bool_:
         return any(tensor, axes, keepdims)
-    if not axes:
-        return tensor
-    return _kept(apply(MaxReduce(axes), tensor), axes, tensor.ndim, keepdims)
+    return raw_max(tensor, axes, keepdims)
+
+
+def raw_max(x: Tensor, axis: AxisLike, keepdims: bool = False) -> Tensor:
+    """The primitive maximum of numbers, -inf or the least integer over nothing."""
+    axes = normal_axes(axis, x.ndim)
+    return _kept(apply(MaxReduce(axes), x), axes, x.ndim, keepdims) if axes else x
 
 
 def min(x: TensorLike, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
@@ -187,11 +197,11 @@ def argmin(x: TensorLike, axis: int | None = None, keepdims: bool = False) -> Te
 
 
 def logsumexp(x: TensorLike, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
-    """ln Σ exp(x), shifted by the maximum so that nothing overflows; -inf where all are -inf."""
+    """ln Σ exp(x), shifted by the maximum so that nothing overflows; -inf where all are -inf, and over nothing."""
     (tensor,) = promote_float(x)
     values = wide(tensor)
     axes = normal_axes(axis, tensor.ndim)
-    greatest = max(values, axes, keepdims=True)
+    greatest = raw_max(values, axes, keepdims=True)
     shift = where(isfinite(greatest), greatest, 0.0)
     total = raw_sum(exp(subtract(values, shift)), axes, keepdims=True)
     result = log(total) + shift

@@ -7,39 +7,102 @@ was if they are adjacent, else in front.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from types import EllipsisType
 from typing import Any, cast
 
 import numpy as np
 
-from snell.dtypes import bool_
-from snell.errors import OutOfRangeError, ShapeError, SymbolicError, UnsupportedError
-from snell.frontend.ops.indexing import take
+from snell.dtypes import bool_, i64
+from snell.errors import DTypeError, OutOfRangeError, ShapeError, SymbolicError, UnsupportedError
+from snell.frontend.ops.elementwise import astype
+from snell.frontend.ops.indexing import Places, as_indices, take
 from snell.frontend.ops.movement import movedim, permute, reshape
-from snell.frontend.promotion import as_tensor, broadcast, lift
+from snell.frontend.promotion import broadcast, lift
 from snell.frontend.tensor import Tensor
-from snell.symbolic import Dim, Expr, Size, as_expr, as_size, product, show_shape
+from snell.symbolic import Dim, Expr, Shape, Size, as_expr, as_size, product, show_shape
 
-__all__ = ["getitem"]
+__all__ = ["Joint", "Subscript", "getitem", "is_mask"]
 
 
 def getitem(x: Tensor, index: Any) -> Tensor:
     """x[index].  Raises OutOfRangeError for a known integer outside its axis, ShapeError for too many indices,
-    SymbolicError where a bound cannot be proved to lie inside a symbolic axis, UnsupportedError for a mask whose value
-    only the run time knows."""
-    entries = _spelled_out(x, cast("tuple[Any, ...]", index) if isinstance(index, tuple) else (index,))
-    sliced, arrays = _basic(x, entries)
-    return _advanced(sliced, arrays) if arrays else sliced
+    SymbolicError where a bound cannot be proved to lie inside a symbolic axis, ShapeError for a mask whose value only
+    the run time knows."""
+    subscript = Subscript.of(x, index)
+    moved = x.seen_through(x.operand.view.slice(subscript.starts, subscript.sizes, subscript.steps))
+    sliced = reshape(moved, subscript.shape)
+    return subscript.joint(sliced).picked() if subscript.arrays else sliced
+
+
+@dataclass(frozen=True, slots=True)
+class Subscript:
+    """An index understood: per axis a start, a size and a step; the shape after integers and None.
+
+    `arrays` are integer arrays by axis of that shape; they select along it afterwards.
+    """
+
+    starts: tuple[Expr, ...]
+    sizes: tuple[Size, ...]
+    steps: tuple[int, ...]
+    shape: Shape
+    arrays: dict[int, Any]
+
+    @staticmethod
+    def of(x: Tensor, index: Any) -> Subscript:
+        entries = _spelled_out(x, cast("tuple[Any, ...]", index) if isinstance(index, tuple) else (index,))
+        return _basic(x, entries)
+
+    def is_whole_beside_arrays(self, x: Tensor) -> bool:
+        """Whether all that is not an integer array is a whole axis of x."""
+        return self.shape == self.sizes == x.shape and all(step == 1 for step in self.steps)
+
+    def joint(self, x: Tensor) -> Joint:
+        """The integer arrays as one index of the axes they take together, those axes of x merged in front."""
+        return _joint(x, self.arrays)
+
+
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """`merged` is the tensor with the indexed axes as one in front, `positions` one index of it, in any shape."""
+
+    merged: Tensor
+    positions: Tensor
+    order: tuple[int, ...]
+    start: int
+    places: tuple[Places, ...]
+
+    @property
+    def rank(self) -> int:
+        return self.positions.ndim
+
+    @property
+    def shape(self) -> Shape:
+        """Of what is read or written: the axes of the arrays stand from `start` on."""
+        rest = self.merged.shape[1:]
+        return (*rest[: self.start], *self.positions.shape, *rest[self.start :])
+
+    def guard(self, result: Tensor) -> Tensor:
+        """The result, with the check that each array stays inside its axis."""
+        for place in self.places:
+            result = place.guard(result, "a subscript")
+        return result
+
+    def picked(self) -> Tensor:
+        """What is read."""
+        found = self.guard(take(self.merged, self.positions, 0, mode="zero"))
+        return movedim(found, range(self.rank), range(self.start, self.start + self.rank)) if self.start else found
 
 
 def _consumed(entry: Any) -> int:
     """How many axes an entry takes."""
     if entry is None or entry is Ellipsis:
         return 0
-    return entry.ndim if isinstance(entry, np.ndarray | Tensor) and _is_mask(entry) else 1
+    return entry.ndim if isinstance(entry, np.ndarray | Tensor) and is_mask(entry) else 1
 
 
-def _is_mask(entry: Any) -> bool:
+def is_mask(entry: Any) -> bool:
+    """Whether an index array is one of bools."""
     return (entry.dtype == bool_) if isinstance(entry, Tensor) else entry.dtype == np.bool_
 
 
@@ -67,19 +130,19 @@ def _normal(entry: Any) -> Any:
 def _without_mask(entry: Any) -> Sequence[Any]:
     if isinstance(entry, bool):
         raise UnsupportedError("a Python bool is no index here; use unsqueeze or where")
-    if not isinstance(entry, np.ndarray | Tensor) or not _is_mask(entry):
+    if not isinstance(entry, np.ndarray | Tensor) or not is_mask(entry):
         return [entry]
     if isinstance(entry, Tensor) and entry.trace.evaluator is None:
-        raise UnsupportedError(
+        raise ShapeError(
             "how many elements a traced mask selects is only known at run time; use where(mask, x, 0), "
-            "or nonzero(mask, size=...) with take"
+            "nonzero(mask, size=...) with take, or an assignment x[mask] = value"
         )
     return list(np.nonzero(np.asarray(cast("Any", entry))))
 
 
-def _basic(x: Tensor, entries: Sequence[Any]) -> tuple[Tensor, dict[int, Any]]:
-    """Slices, integers and None applied; the places of the result's axes that integer arrays index."""
-    starts: list[Any] = []
+def _basic(x: Tensor, entries: Sequence[Any]) -> Subscript:
+    """Slices, integers, None and arrays, told apart."""
+    starts: list[Expr] = []
     sizes: list[Size] = []
     steps: list[int] = []
     shape: list[Size] = []
@@ -102,10 +165,9 @@ def _basic(x: Tensor, entries: Sequence[Any]) -> tuple[Tensor, dict[int, Any]]:
                 shape.append(size)
             case _:
                 raise UnsupportedError(f"cannot index with {type(entry).__name__}; use integers, slices or arrays")
-        starts, sizes, steps = [*starts, start], [*sizes, size], [*steps, step]
+        starts, sizes, steps = [*starts, as_expr(start)], [*sizes, size], [*steps, step]
         axis += 1
-    moved = x.seen_through(x.operand.view.slice(starts, sizes, steps))
-    return reshape(moved, shape), arrays
+    return Subscript(tuple(starts), tuple(sizes), tuple(steps), tuple(shape), arrays)
 
 
 def _position(entry: int | Dim | Expr, extent: Size, axis: int) -> Expr:
@@ -152,42 +214,47 @@ def _bound(bound: Any, extent: Size, axis: int, default: Expr, lowest: int) -> E
     )
 
 
-def _advanced(x: Tensor, arrays: dict[int, Any]) -> Tensor:
-    """Integer arrays at the given axes: those axes become one, indexed by the row-major combination."""
+def _joint(x: Tensor, arrays: dict[int, Any]) -> Joint:
     axes = sorted(arrays)
     tensors = broadcast(*lift(*[_checked_known(arrays[k], x.shape[k], k) for k in axes]))
-    order = [*axes, *(k for k in range(x.ndim) if k not in axes)]
-    front = permute(x, order)
+    order = (*axes, *(k for k in range(x.ndim) if k not in axes))
     rest = [x.shape[k] for k in order[len(axes) :]]
-    if len(axes) == 1:
-        picked = take(front, tensors[0], 0)
-    else:
-        picked = take(
-            reshape(front, [as_size(product([x.shape[k] for k in axes])), *rest]), _combined(x, axes, tensors), 0
-        )
+    places = [
+        Places(as_indices(tensor, "a subscript"), x.shape[k], "zero" if _is_checked(arrays[k], x.shape[k]) else "raise")
+        for k, tensor in zip(axes, tensors, strict=True)
+    ]
+    merged = reshape(permute(x, order), [as_size(product([x.shape[k] for k in axes])), *rest])
+    positions = _combined([place.positions for place in places], [x.shape[k] for k in axes])
     adjacent = axes == list(range(axes[0], axes[0] + len(axes)))
-    rank = tensors[0].ndim
-    if adjacent and axes[0] > 0:
-        return movedim(picked, list(range(rank)), list(range(axes[0], axes[0] + rank)))
-    return picked
+    return Joint(merged, positions, order, axes[0] if adjacent else 0, tuple(places))
 
 
-def _combined(x: Tensor, axes: Sequence[int], tensors: Sequence[Tensor]) -> Tensor:
-    flat = as_tensor(0)
-    for k, tensor in zip(axes, tensors, strict=True):
-        extent = as_tensor(x.shape[k])
-        flat = flat * extent + (tensor % extent)
+def _combined(positions: Sequence[Tensor], extents: Sequence[Size]) -> Tensor:
+    """The row-major index of positions along several axes."""
+    if len(positions) == 1:
+        return positions[0]
+    flat = astype(positions[0], i64)
+    for tensor, extent in zip(positions[1:], extents[1:], strict=True):
+        flat = flat * extent + tensor
     return flat
 
 
+def _is_checked(entry: Any, extent: Size) -> bool:
+    """Whether `_checked_known` has proved an index array to lie inside its axis."""
+    return not isinstance(entry, Tensor) and isinstance(extent, int)
+
+
 def _checked_known(entry: Any, extent: Size, axis: int) -> Any:
-    """NumPy indices are checked here, where the user wrote them."""
+    """NumPy indices are checked here, where the user wrote them, and counted from the front."""
     if isinstance(entry, Tensor) or not isinstance(extent, int):
         return entry
     if entry.dtype.kind not in "iu" and entry.size:
-        raise ShapeError(f"an index array must hold integers or bool, received {entry.dtype}")
+        raise DTypeError(
+            f"an index array expected integers or bool, received {entry.dtype}; cast it with .astype('i64')"
+        )
     if entry.size and not (-extent <= entry.min() and entry.max() < extent):
         raise OutOfRangeError(
             f"indices {entry.min()}..{entry.max()} are out of range for axis {axis} of extent {extent}"
         )
-    return entry.astype(np.int64)
+    places = entry.astype(np.int64)
+    return np.where(places < 0, places + extent, places)
