@@ -14,6 +14,8 @@ import pytest
 import torch
 
 import snell as sn
+from snell.codegen.literals import literal
+from snell.dtypes import f64
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -85,3 +87,10 @@ def test_rows_that_are_all_selected_add_up() -> None:
     assert both(sn.array(x)).numpy() == sn.compile(both)(x).numpy() == 0
     rest = lambda x: sn.sum(sn.multiply((sn.iota(2) == 0)[:, None], x), (0, 1))  # noqa: E731 - used twice below
     assert rest(sn.array(x)).numpy() == sn.compile(rest)(x).numpy() == 2
+
+
+def test_zeros_of_either_sign_are_constants_of_their_own() -> None:
+    """They are equal as numbers, so a memo keyed by the number would mix them up."""
+    for value in (0.0, -0.0, 0, -0.0, 0.0):
+        result = literal(value, f64)
+        assert result == ("0x8000000000000000" if np.signbit(value) else "0x0000000000000000")

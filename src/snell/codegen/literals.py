@@ -53,9 +53,15 @@ def suffix(dtype: DType, lanes: int) -> str:
     return f"v{lanes}{element}" if lanes else element
 
 
-@lru_cache(maxsize=4096)
 def literal(value: Fraction | int | float, dtype: DType) -> str:
     """The scalar constant as LLVM text, rounded to the dtype (integers wrap)."""
+    if value == 0 and math.copysign(1.0, value) < 0 and dtype.is_float:
+        return _float_text(-0.0, dtype)  # equal to 0, so no key of a cache
+    return _literal(value, dtype)
+
+
+@lru_cache(maxsize=4096)
+def _literal(value: Fraction | int | float, dtype: DType) -> str:
     if dtype.kind == "bool":
         return "true" if value else "false"
     if dtype.is_float:
