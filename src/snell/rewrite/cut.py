@@ -26,6 +26,7 @@ from snell.graph.primitives import (
     Reduce,
     ScalarFunction,
     Source,
+    Structured,
     SumReduce,
     Unary,
 )
@@ -110,6 +111,11 @@ def _visit(state: _State, node: Node) -> None:
             state.cost[node] = 20.0
         case Reduce():
             _visit_reduction(state, node)
+        case Structured():
+            for operand in node.operands:
+                if state.is_inline(operand.node):
+                    _store(state, operand.node)
+            _store(state, node)
         case _:
             _visit_elementwise(state, node)
 
