@@ -121,7 +121,6 @@ class _Assembly:
 
     def _repetition(self, step: RepeatStep) -> _NamedRepeat:
         begin = self.time
-        self.time += 1  # the carries are set up
         for carry in step.carries:
             for tensor in (carry.initial, carry.result, carry.spare):
                 self._declare(tensor)
@@ -129,6 +128,7 @@ class _Assembly:
         for row in step.rows:
             self._declare(row.whole)
             self._declare_step(row.row)
+        self.time += 1  # the carries are set up, then the first step begins
         numbers = tuple(range(len(self.checks), len(self.checks) + len(step.checks)))
         self.checks += step.checks
         inner = self._steps(step.steps)
