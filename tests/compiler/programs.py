@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import snell as sn
-from snell.compiler.lowering import Lowered, lower_graph
+from snell.compiler.lowered import Lowered
+from snell.compiler.lowering import lower_graph
 from snell.compiler.rewriting import ProgramRewriter
 from snell.frontend import TensorSpec, trace
 from snell.graph.node import Graph

@@ -17,7 +17,7 @@ PROGRAM = Program(
         BufferSlot("y", Role.OUTPUT, f32, (as_expr(SEQ), 8), donated=0),
     ),
     dims=(SEQ, ROWS),
-    calls=(Call("k.0", (0, 1, 2, 3), (SEQ * 2 - ROWS,), (SEQ + 7) // 8, SEQ % 5 * 64, 4, False),),
+    steps=(Call("k.0", (0, 1, 2, 3), (SEQ * 2 - ROWS,), (SEQ + 7) // 8, SEQ % 5 * 64, 4, False),),
     arena_bytes=SEQ * ROWS * 8 + 64,
     checks=(Check(2, 2, "index {value}"),),
     objects=(CodeObject(("k.0",), b"\x7fELF code"),),

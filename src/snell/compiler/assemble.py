@@ -1,4 +1,7 @@
-"""Assembling a program: buffers with roles and arena offsets, calls in order, and the preparation of weights.
+"""Assembling a program: buffers with roles and arena offsets, steps in order, and the preparation of weights.
+
+Lifetimes are counted in calls.  What a repetition reads from outside it, and where its results go, is alive during all
+of it; what one of its steps makes and reads is alive between the two.
 
 Frozen operands that kernels want packed are made by a second program, run once when the weights are bound; what it
 makes enters the main program as frozen buffers.
@@ -6,11 +9,11 @@ makes enters the main program as frozen buffers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from snell.compiler.checks import CheckOutput
-from snell.compiler.lowering import Lowered
+from snell.compiler.lowered import CarryTensors, Lowered, RepeatStep, Step
 from snell.compiler.objects import KernelCompiler
 from snell.dtypes import u8
 from snell.graph.graph_inputs import input_operations
@@ -18,9 +21,10 @@ from snell.graph.primitives import Input
 from snell.loops.build import BuiltKernel
 from snell.loops.ir import Blocked, Buffer, BufferScope
 from snell.rewrite.term import Tensor
+from snell.runtime import program as runtime
 from snell.runtime.arena import Allocation, plan
 from snell.runtime.binding import Assembled
-from snell.runtime.program import BufferSlot, Call, Check, CodeObject, Program, Role
+from snell.runtime.program import BufferSlot, Call, Carry, Check, CodeObject, Program, Repeat, Role, Row
 from snell.symbolic import Dim, Expr, as_expr, as_size, product
 
 __all__ = ["assemble"]
@@ -33,7 +37,7 @@ def assemble(lowered: Lowered, checks: Sequence[CheckOutput], compiler: KernelCo
     main = _Assembly(compiler, inputs, lowered.graph.dims())
     main.outputs = {name for name, _ in lowered.graph.outputs} - {n for c in checks for n in (c.failures, c.value)}
     main.aliases = lowered.aliases
-    program = main.build(lowered.kernels, [name for name, _ in lowered.graph.outputs if name in main.outputs], checks)
+    program = main.build(lowered.steps, [name for name, _ in lowered.graph.outputs if name in main.outputs], checks)
     if not prepares:
         return Assembled(program, None)
     packing = _Assembly(compiler, {name: op for name, op in inputs.items() if op.frozen}, ())
@@ -42,9 +46,29 @@ def assemble(lowered: Lowered, checks: Sequence[CheckOutput], compiler: KernelCo
     return Assembled(program, packing.build(prepares, list(dict.fromkeys(order)), ()))
 
 
+@dataclass(frozen=True, slots=True)
+class _NamedCall:
+    """A call whose buffers are still names."""
+
+    call: Call
+    buffers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _NamedRepeat:
+    """A repetition whose buffers are still names; `checks` are numbers in the program."""
+
+    source: RepeatStep
+    steps: tuple[_NamedStep, ...]
+    checks: tuple[int, ...]
+
+
+_NamedStep = _NamedCall | _NamedRepeat
+
+
 @dataclass(slots=True)
 class _Assembly:
-    """One program under construction: slots by tensor name, calls, and lifetimes of arena buffers."""
+    """One program under construction: slots by tensor name, steps, and lifetimes of arena buffers."""
 
     compiler: KernelCompiler
     inputs: dict[str, Input]
@@ -52,26 +76,25 @@ class _Assembly:
     outputs: set[str] = field(default_factory=set[str])
     aliases: dict[Tensor, Tensor] = field(default_factory=dict[Tensor, Tensor])
     slots: dict[str, BufferSlot] = field(default_factory=dict[str, BufferSlot])
-    calls: list[tuple[Call, tuple[str, ...]]] = field(default_factory=list[tuple[Call, tuple[str, ...]]])
+    time: int = 0
+    checks: list[CheckOutput] = field(default_factory=list[CheckOutput])
     lives: dict[str, tuple[Expr, int, int]] = field(default_factory=dict[str, tuple[Expr, int, int]])
     objects: dict[CodeObject, None] = field(default_factory=dict[CodeObject, None])
 
-    def build(self, kernels: Iterable[BuiltKernel], outputs: Sequence[str], checks: Sequence[CheckOutput]) -> Program:
+    def build(self, steps: Iterable[Step], outputs: Sequence[str], checks: Sequence[CheckOutput]) -> Program:
+        self.checks = list(checks)
         for name, operation in self.inputs.items():
             if not operation.frozen:
                 self._declare(Tensor(name, operation.shape, operation.dtype, operation.storage))
-        for kernel in kernels:
-            self._kernel(kernel)
-        for name in (n for check in checks for n in (check.failures, check.value)):
-            size, first, _ = self.lives[name]
-            self.lives[name] = (size, first, len(self.calls))  # read after the last call
+        named = self._steps(steps)
+        self._extend((n for check in checks for n in (check.failures, check.value)), self.time)  # read at the end
         self._place_arena()
         names = self._ordered(outputs)
         index = {name: k for k, name in enumerate(names)}
         slots = [self._with_donation(name, index) for name in names]
-        calls = tuple(_indexed(call, buffers, index) for call, buffers in self.calls)
-        found = tuple(Check(index[c.failures], index[c.value], c.message) for c in checks)
-        return Program(tuple(slots), self.dims, calls, self._arena, found, tuple(self.objects))
+        found = tuple(Check(index[c.failures], index[c.value], c.message) for c in self.checks)
+        placed = tuple(_indexed(step, index) for step in named)
+        return Program(tuple(slots), self.dims, placed, self._arena, found, tuple(self.objects))
 
     _arena: Expr = field(default_factory=lambda: as_expr(0))
 
@@ -87,25 +110,64 @@ class _Assembly:
             return slot
         return BufferSlot(slot.name, slot.role, slot.dtype, slot.shape, donated=index[source])
 
-    def _kernel(self, kernel: BuiltKernel) -> None:
+    def _steps(self, steps: Iterable[Step]) -> tuple[_NamedStep, ...]:
+        made: list[_NamedStep] = []
+        for step in steps:
+            if isinstance(step, RepeatStep):
+                made.append(self._repetition(step))
+            else:
+                made += self._kernel(step)
+        return tuple(made)
+
+    def _repetition(self, step: RepeatStep) -> _NamedRepeat:
+        begin = self.time
+        for carry in step.carries:
+            for tensor in (carry.initial, carry.result, carry.spare):
+                self._declare(tensor)
+            self._declare_step(carry.before, carry.after)
+        for row in step.rows:
+            self._declare(row.whole)
+            self._declare_step(row.row)
+        self.time += 1  # the carries are set up, then the first step begins
+        numbers = tuple(range(len(self.checks), len(self.checks) + len(step.checks)))
+        self.checks += step.checks
+        inner = self._steps(step.steps)
+        end = self.time - 1
+        self._extend((n for check in step.checks for n in (check.failures, check.value)), end)
+        used = {tensor.name for carry in step.carries for tensor in (carry.initial, carry.result, carry.spare)}
+        used |= {row.whole.name for row in step.rows} | set(_buffers(inner))
+        self._extend((name for name in used if name in self.lives and self.lives[name][1] <= begin), end)
+        return _NamedRepeat(step, inner, numbers)
+
+    def _declare_step(self, *tensors: Tensor) -> None:
+        for tensor in tensors:
+            self.slots[tensor.name] = BufferSlot(tensor.name, Role.STEP, tensor.dtype, tensor.shape)
+
+    def _extend(self, names: Iterable[str], last: int) -> None:
+        """Keep arena buffers alive until a step at least."""
+        for name in names:
+            if name in self.lives:
+                size, first, known = self.lives[name]
+                self.lives[name] = (size, first, max(known, last))
+
+    def _kernel(self, kernel: BuiltKernel) -> list[_NamedCall]:
         compiled = self.compiler(kernel.kernel)
         self.objects[compiled.code] = None
-        step = len(self.calls)
+        step = self.time
         tensors = iter(kernel.tensors)
         names: list[str] = []
         for buffer in kernel.kernel.buffers:
             names.append(self._workspace(buffer, step) if buffer.scope is BufferScope.WORKSPACE else
                          self._declare(next(tensors), buffer))  # fmt: skip
-        last = step + len(compiled.functions) - 1
-        for name in names:
-            if name in self.lives:
-                size, first, _ = self.lives[name]
-                self.lives[name] = (size, first, last)
+        self.time += len(compiled.functions)
+        self._extend(names, self.time - 1)
+        made: list[_NamedCall] = []
         sizes = tuple(as_expr(dim) for dim in kernel.kernel.dims)
         for function, tickets in zip(compiled.functions, compiled.emitted.tickets, strict=True):
             claim = kernel.claim if function == compiled.functions[-1] else 1
             call = Call(function, (), sizes, tickets, compiled.emitted.scratch, claim)
-            self.calls.append((call, tuple(names)))
+            made.append(_NamedCall(call, tuple(names)))
+        return made
 
     def _workspace(self, buffer: Buffer, step: int) -> str:
         name = f"workspace.{step}.{buffer.name}"
@@ -133,7 +195,7 @@ class _Assembly:
         offset = as_expr(0) if role is Role.ARENA else None
         self.slots[name] = BufferSlot(name, role, dtype, shape, offset, None, size)
         if role is Role.ARENA:
-            self.lives[name] = (self.slots[name].nbytes, len(self.calls), len(self.calls))
+            self.lives[name] = (self.slots[name].nbytes, self.time, self.time)
         return name
 
     def _role(self, tensor: Tensor, operation: Input | None) -> Role:
@@ -152,9 +214,32 @@ class _Assembly:
             self.slots[name] = BufferSlot(name, slot.role, slot.dtype, slot.shape, offset, None, slot.stored_bytes)
 
 
-def _indexed(call: Call, names: tuple[str, ...], index: dict[str, int]) -> Call:
-    buffers = tuple(index[name] for name in names)
-    return Call(call.function, buffers, call.sizes, call.tickets, call.scratch, call.chunk, call.parallel)
+def _indexed(step: _NamedStep, index: dict[str, int]) -> runtime.Step:
+    """The step on slots."""
+    match step:
+        case _NamedCall(call, names):
+            return replace(call, buffers=tuple(index[name] for name in names))
+        case _NamedRepeat(source, steps, checks):
+            carries = tuple(_indexed_carry(carry, index) for carry in source.carries)
+            rows = tuple(Row(index[row.whole.name], index[row.row.name]) for row in source.rows)
+            return Repeat(source.length, carries, rows, tuple(_indexed(inner, index) for inner in steps), checks)
+
+
+def _indexed_carry(carry: CarryTensors, index: dict[str, int]) -> Carry:
+    tensors = (carry.initial, carry.before, carry.after, carry.result, carry.spare)
+    return Carry(*(index[tensor.name] for tensor in tensors))
+
+
+def _buffers(steps: Iterable[_NamedStep]) -> Iterator[str]:
+    """Names of the buffers that steps touch."""
+    for step in steps:
+        match step:
+            case _NamedCall(_, names):
+                yield from names
+            case _NamedRepeat(source, inner, _):
+                yield from _buffers(inner)
+                yield from (t.name for c in source.carries for t in (c.initial, c.result, c.spare))
+                yield from (row.whole.name for row in source.rows)
 
 
 def stored_bytes(buffer: Buffer) -> Expr:

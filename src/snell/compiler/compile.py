@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from snell.compiler.assemble import assemble
 from snell.compiler.checks import with_check_outputs
-from snell.compiler.lowering import Lowered, PassTimes, lower_graph
+from snell.compiler.lowered import Lowered, PassTimes
+from snell.compiler.lowering import lower_graph
 from snell.compiler.objects import KernelCompiler, ObjectSource
 from snell.compiler.rewriting import ProgramRewriter
 from snell.graph.node import Graph

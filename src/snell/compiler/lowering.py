@@ -1,95 +1,189 @@
-"""The pipeline's middle as named, timed passes: a graph becomes kernels and a list of calls.
+"""The pipeline's middle as named, timed passes: a graph becomes kernels and repetitions of kernels, in order.
 
     graph ──cut──▶ stored nodes ──index──▶ definitions ──rewrite──▶ definitions ──in place──▶ definitions
           ──stages──▶ stages ──group──▶ groups ──build──▶ kernels
 
-Every pass is a function from one frozen value to the next; `Lowered` keeps each of them for `explain`.
+Every pass is a function from one frozen value to the next; `Lowered` keeps each of them for `explain`.  The body of a
+scan goes through the same passes.  Groups do not cross a scan: what is before it is one segment, what reads its results
+a later one.
 """
 
 from __future__ import annotations
 
 import itertools
-import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from snell.compiler.checks import with_check_outputs
+from snell.compiler.lowered import (
+    CarryTensors,
+    Lowered,
+    Naming,
+    PassTimes,
+    RepeatStep,
+    RowTensors,
+    Step,
+    renamed_check,
+    renamed_step,
+)
 from snell.graph.node import Graph, Node
-from snell.graph.primitives import Input
+from snell.graph.primitives import Input, Structured
+from snell.graph.scan import Loop, Repetition, Scan, repetitions
 from snell.loops.build import BuiltKernel, build_kernel
 from snell.loops.grouping import Group, group_stages
-from snell.loops.retarget import rebuilt_stage, retarget_term
+from snell.loops.retarget import rebuilt_stage
 from snell.loops.stage import Stage, stages_of
 from snell.rewrite.cut import cut_nodes
 from snell.rewrite.definition import Definition
 from snell.rewrite.index import input_tensor
 from snell.rewrite.inplace import in_place
-from snell.rewrite.template import Instance, instances
+from snell.rewrite.template import Instance, instances, stored_tensors
 from snell.rewrite.term import Load, Tensor, walk
-from snell.symbolic import Axis
+from snell.symbolic import Axis, as_expr
 from snell.targets import Target
 
-__all__ = ["Lowered", "PassTimes", "Rewriter", "lower_graph"]
+__all__ = ["Rewriter", "lower_graph"]
 
 Rewriter = Callable[[Definition], Definition]
 
 
 @dataclass(slots=True)
-class PassTimes:
-    """Seconds spent in each named pass, in the order they first ran."""
+class _Passes:
+    """What the passes share over a graph and the bodies in it."""
 
-    seconds: dict[str, float] = field(default_factory=dict[str, float])
+    rewriter: Rewriter
+    target: Target
+    threads: int
+    times: PassTimes = field(default_factory=PassTimes)
+    rewritten: dict[Definition, Definition] = field(default_factory=dict[Definition, Definition])
+    built: dict[Group, BuiltKernel] = field(default_factory=dict[Group, BuiltKernel])
 
-    @contextmanager
-    def measure(self, name: str) -> Generator[None, None, None]:
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+    def rewrite(self, template: Definition) -> Definition:
+        if template not in self.rewritten:
+            self.rewritten[template] = self.rewriter(template)
+        return self.rewritten[template]
 
 
 @dataclass(frozen=True, slots=True)
-class Lowered:
-    """Everything the passes made: `aliases` maps an output tensor to the donated input whose memory it takes over."""
+class _Segment:
+    """Definitions between two scans, and the scans that follow them."""
 
-    graph: Graph
     program: tuple[Instance, ...]
-    groups: tuple[Group, ...]
-    kernels: tuple[BuiltKernel, ...]
-    aliases: dict[Tensor, Tensor]
-    times: PassTimes
-
-    def definitions(self) -> tuple[Definition, ...]:
-        """The program as definitions over its own tensors."""
-        return tuple(
-            replace(i.template, tensor=i.stored, value=retarget_term(i.template.value, i.tensors)) for i in self.program
-        )
+    scans: tuple[Repetition, ...]
 
 
 def lower_graph(graph: Graph, rewriter: Rewriter, target: Target, threads: int) -> Lowered:
     """Run the passes on a graph for a target and a thread count."""
-    times = PassTimes()
-    with times.measure("cut"):
-        stored = cut_nodes(graph)
-    with times.measure("index"):
-        program = instances(graph, stored)
-    with times.measure("rewrite"):
-        templates = {instance.template: None for instance in program}
-        rewritten = {template: rewriter(template) for template in templates}
-        program = tuple(replace(i, template=rewritten[i.template]) for i in program)
-    with times.measure("in place"):
-        program, aliases = _donate(graph, program)
-    with times.measure("stages"):
+    return _lowered(graph, _Passes(rewriter, target, threads))
+
+
+def _lowered(graph: Graph, passes: _Passes) -> Lowered:
+    with passes.times.measure("cut"):
+        cut = stored_tensors(graph, cut_nodes(graph))
+    with passes.times.measure("index"):
+        program = instances(graph, cut)
+    with passes.times.measure("rewrite"):
+        program = tuple(replace(i, template=passes.rewrite(i.template)) for i in program)
+    tensors = {**cut, **{node: input_tensor(node) for node in graph.inputs()}}
+    with passes.times.measure("in place"):
+        program, aliases = _donate(graph, program, tensors)
+    segments = _segments(graph, program, cut)
+    groups: list[Group] = []
+    steps: list[Step] = []
+    for place, segment in enumerate(segments):
+        kept = _kept(graph, segments, place, tensors)
+        made = _grouped(segment.program, kept, passes)
+        groups += made
+        with passes.times.measure("build"):
+            steps += [build_kernel(group, passes.target, passes.threads, passes.built) for group in made]
+        steps += [
+            _repeated(scan, f"scan{place}.{k}" if k else f"scan{place}", tensors, passes)
+            for k, scan in enumerate(segment.scans)
+        ]
+    return Lowered(graph, program, tuple(groups), tuple(steps), aliases, passes.times)
+
+
+def _grouped(program: tuple[Instance, ...], kept: list[Tensor], passes: _Passes) -> list[Group]:
+    with passes.times.measure("stages"):
         stages = _stages(program)
-    with times.measure("group"):
-        outputs = {name for name, _ in graph.outputs}
-        kept = [i.stored for i in program if i.stored.name in outputs]
-        groups = tuple(group_stages(stages, kept, target, threads))
-    with times.measure("build"):
-        built: dict[Group, BuiltKernel] = {}
-        kernels = tuple(build_kernel(group, target, threads, built) for group in groups)
-    return Lowered(graph, program, groups, kernels, aliases, times)
+    with passes.times.measure("group"):
+        return group_stages(stages, kept, passes.target, passes.threads)
+
+
+def _segments(graph: Graph, program: tuple[Instance, ...], cut: Mapping[Node, Tensor]) -> list[_Segment]:
+    """A definition comes as early as the scans allow that it reads, directly or not."""
+    levels: dict[Node, int] = {}
+    for node in graph.nodes():
+        below = max((levels[operand.node] for operand in node.operands), default=0)
+        levels[node] = below + 1 if isinstance(node.op, Structured) else below
+    of_tensor = {name: levels[operand.node] for name, operand in graph.outputs}
+    of_tensor |= {tensor.name: levels[node] for node, tensor in cut.items()}
+    scans = repetitions(graph.nodes())
+    return [
+        _Segment(
+            tuple(i for i in program if of_tensor[i.stored.name] == level),
+            tuple(scan for scan in scans if levels[scan.results[0]] == level + 1),
+        )
+        for level in range(1 + max(levels.values(), default=0))
+    ]
+
+
+def _kept(graph: Graph, segments: list[_Segment], place: int, tensors: Mapping[Node, Tensor]) -> list[Tensor]:
+    """What a segment must store: outputs, operands of scans, and what later segments read."""
+    outputs = {name for name, _ in graph.outputs}
+    read = {tensors[operand.node] for s in segments for scan in s.scans for operand in scan.operands}
+    for later in segments[place + 1 :]:
+        for instance in later.program:
+            read |= {instance.tensors[own] for own in _loaded(instance.template)}
+    stored = (i.stored for i in segments[place].program)
+    return [tensor for tensor in stored if tensor.name in outputs or tensor in read]
+
+
+def _repeated(scan: Repetition, name: str, tensors: Mapping[Node, Tensor], passes: _Passes) -> RepeatStep:
+    """The scan's body lowered, on the tensors of the graph around it."""
+    loop = scan.loop
+    results = {node.op.result: tensors[node] for node in scan.results if isinstance(node.op, Scan)}
+    body, checks = with_check_outputs(_needed(loop, results))
+    lowered = _lowered(body, passes)
+    operands = [tensors[operand.node] for operand in scan.operands]
+    carries = [_carry(loop, k, name, operands[k], results.get(k)) for k in range(loop.carries)]
+    rows = [
+        RowTensors(operands[loop.carries + k], _row(operands[loop.carries + k], f"{name}.row{k}"))
+        for k in range(loop.rows)
+    ]
+    made = [RowTensors(results[k], _row(results[k], f"{name}.made{k}")) for k in sorted(results) if k >= loop.carries]
+    stand_ins = [*(carry.before for carry in carries), *(row.row for row in rows)]
+    known = dict(zip(loop.inputs, [*stand_ins, *operands[loop.carries + loop.rows :]], strict=True))
+    written = [*(carry.after for carry in carries), *(row.row for row in made)]
+    known |= dict(zip((n for n, _ in body.outputs[2 * len(checks) :]), written, strict=True))
+    naming = Naming(name, known)
+    return RepeatStep(
+        name, as_expr(loop.length), tuple(carries), (*rows, *made),
+        tuple(renamed_step(step, naming) for step in lowered.steps),
+        tuple(renamed_check(check, naming) for check in checks), lowered,
+    )  # fmt: skip
+
+
+def _needed(loop: Loop, results: Mapping[int, Tensor]) -> Graph:
+    """The body without rows that nobody reads; its outputs get names that no input has."""
+    outputs = tuple(
+        (f"next:{k}" if k < loop.carries else f"row:{k}", operand)
+        for k, (_, operand) in enumerate(loop.body.outputs)
+        if k < loop.carries or k in results
+    )
+    return Graph(outputs, loop.body.checks)
+
+
+def _carry(loop: Loop, place: int, name: str, initial: Tensor, result: Tensor | None) -> CarryTensors:
+    shape, dtype = loop.result_type(place)
+    before, after, last, spare = (
+        Tensor(f"{name}.{kind}{place}", shape, dtype) for kind in ("before", "after", "last", "spare")
+    )
+    return CarryTensors(initial, before, after, last if result is None else result, spare)
+
+
+def _row(whole: Tensor, name: str) -> Tensor:
+    return Tensor(name, whole.shape[1:], whole.dtype)
 
 
 def _stages(program: tuple[Instance, ...]) -> list[Stage]:
@@ -111,21 +205,19 @@ def _stages(program: tuple[Instance, ...]) -> list[Stage]:
     return stages
 
 
-def _donate(graph: Graph, program: tuple[Instance, ...]) -> tuple[tuple[Instance, ...], dict[Tensor, Tensor]]:
+def _donate(
+    graph: Graph, program: tuple[Instance, ...], tensors: Mapping[Node, Tensor]
+) -> tuple[tuple[Instance, ...], dict[Tensor, Tensor]]:
     """Outputs that update a donated input nobody else reads take over its memory and write only what changes."""
     donated = {input_tensor(node) for node in graph.inputs() if _is_donated(node)}
     outputs = {name for name, _ in graph.outputs}
-    readers: dict[Tensor, list[Tensor]] = {}
-    loaded = {template: _loaded(template) for template in {i.template: None for i in program}}
-    for instance in program:
-        for own in loaded[instance.template]:
-            readers.setdefault(instance.tensors[own], []).append(instance.stored)
+    readers = _readers(graph, program, tensors)
     aliases: dict[Tensor, Tensor] = {}
     updates: dict[tuple[Definition, Tensor], Definition | None] = {}
     result: list[Instance] = []
     for instance in program:
         if instance.stored.name in outputs:
-            for own in loaded[instance.template]:
+            for own in _loaded(instance.template):
                 source = instance.tensors[own]
                 if source not in donated or source in aliases.values() or readers[source] != [instance.stored]:
                     continue
@@ -141,6 +233,19 @@ def _donate(graph: Graph, program: tuple[Instance, ...]) -> tuple[tuple[Instance
                     break
         result.append(instance)
     return tuple(result), aliases
+
+
+def _readers(graph: Graph, program: Sequence[Instance], tensors: Mapping[Node, Tensor]) -> dict[Tensor, list[Tensor]]:
+    """Who reads each tensor: the definitions that load it, and the results of scans on it."""
+    readers: dict[Tensor, list[Tensor]] = {}
+    loaded = {template: _loaded(template) for template in {i.template: None for i in program}}
+    for instance in program:
+        for own in loaded[instance.template]:
+            readers.setdefault(instance.tensors[own], []).append(instance.stored)
+    for scan in repetitions(graph.nodes()):
+        for operand in scan.operands:
+            readers.setdefault(tensors[operand.node], []).append(tensors[scan.results[0]])
+    return readers
 
 
 def _is_donated(node: Node) -> bool:

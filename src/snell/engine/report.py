@@ -7,6 +7,7 @@ from functools import cached_property
 
 from snell.codegen.llvm import assembly
 from snell.compiler.compile import Compilation
+from snell.compiler.lowered import Lowered
 from snell.loops.text import print_kernel
 from snell.targets import Target
 
@@ -65,12 +66,24 @@ def report_of(compilation: Compilation, target: Target) -> Report:
         if (name := _name(compilation, kernel)) in calls
     ]
     return Report(
-        tuple(str(definition) for definition in compilation.lowered.definitions()),
+        tuple(_definitions(compilation.lowered)),
         tuple(kernels),
         dict(compilation.times.seconds),
         tuple(f"{name}: {report}" for name, report in compilation.reports),
         str(compilation.assembled.program.arena_bytes),
     )
+
+
+def _definitions(lowered: Lowered) -> list[str]:
+    """A line a definition; those of a repetition's body are indented under its own line."""
+    lines = [str(definition) for definition in lowered.definitions()]
+    for step in lowered.repetitions():
+        carried = ", ".join(f"{c.after.name} after {c.before.name} from {c.initial.name}" for c in step.carries)
+        walked = ", ".join(f"{row.row.name} in {row.whole.name}" for row in step.rows)
+        parts = [part for part in (carried and f"carries {carried}", walked and f"rows {walked}") if part]
+        lines.append(f"{step.name} repeats {step.length} times: {'; '.join(parts)}")
+        lines += [f"  {line}" for line in _definitions(step.body)]
+    return lines
 
 
 def _name(compilation: Compilation, kernel: object) -> str:

@@ -154,6 +154,7 @@ from snell.frontend.ops.reduction import (
 from snell.frontend.ops.rounding import ceil, floor, round, trunc
 from snell.frontend.ops.sorting import argsort, sort, topk
 from snell.frontend.promotion import DTypeLike, as_dtype, as_tensor
+from snell.frontend.scan import scan
 from snell.frontend.tensor import Tensor, TensorLike
 from snell.frontend.trace import TensorSpec, Traced, trace
 
@@ -301,6 +302,7 @@ __all__ = [
     "round",
     "rsqrt",
     "scaled_dot_product_attention",
+    "scan",
     "scatter",
     "scatter_add",
     "selu",

@@ -3,11 +3,15 @@
 A function under tracing has one Trace.  A tensor made from nothing (`zeros`, `arange`, an eager array) has a *floating*
 trace of its own; where it meets a tensor of another trace its graph is replayed there, so no global state is needed.
 Two tensors of two different function traces never mix.
+
+The body of a scan has a *capturing* trace, which lies inside others: a tensor of one of them becomes an input there, and
+`captured` says which operand it stands for.  Bodies nest in the order they were begun.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -25,6 +29,13 @@ __all__ = ["Trace", "common_trace"]
 _INTERPRETER: Final = Interpreter()
 
 
+_BEGUN = itertools.count()
+_TWO_PROGRAMS = (
+    "the operands belong to two programs under construction; pass one of them as an argument of the other's "
+    "function instead of closing over it"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class _GuardedCheck:
     """A check and the node whose values it vouches for."""
@@ -36,13 +47,18 @@ class _GuardedCheck:
 class Trace:
     """Everything that tensors of one program share.  Nodes are interned, so building twice is building once."""
 
-    def __init__(self, evaluator: Evaluator | None = None, *, floating: bool = False) -> None:
+    def __init__(self, evaluator: Evaluator | None = None, *, floating: bool = False, capturing: bool = False) -> None:
         self.builder = Builder()
         self.evaluator = evaluator or (_INTERPRETER if floating else None)
         self.floating = floating
         self.retriever: Callable[[Operand], Any] | None = None
         self.arrays: dict[str, Array] = {}
         self.size = 0
+        self.captured: dict[Node, tuple[Trace, Operand]] = {}
+        self.capturing = capturing
+        self.closed = False
+        self._begun = next(_BEGUN)
+        self._captures: dict[tuple[int, Node], Node] = {}
         self._names: set[str] = set()
         self._bound: dict[int, Operand] = {}
         self._checks: list[_GuardedCheck] = []
@@ -107,6 +123,8 @@ class Trace:
         """The operand of a floating trace, replayed here with its arrays and checks."""
         if other is self:
             return operand
+        if not other.floating:
+            return self._capture(other, operand)
         graph = other.graph([("adopted", operand)], all_checks=False)
         for node in graph.nodes():
             if node not in self._adopted:
@@ -117,6 +135,32 @@ class Trace:
         if self.floating:
             self.evaluator = self.evaluator or other.evaluator
         return self._moved(operand)
+
+    def is_inside(self, other: Trace) -> bool:
+        """Whether this is the trace of a body begun after `other`, which may be a body itself."""
+        return self.capturing and not other.closed and other._begun < self._begun
+
+    def close(self) -> None:
+        """The body is complete: its tensors mean nothing from here on."""
+        self.closed = True
+
+    def _capture(self, other: Trace, operand: Operand) -> Operand:
+        """An operand of a trace around this one, as an input."""
+        if not self.is_inside(other):
+            raise GraphError(_TWO_PROGRAMS)
+        key = (id(other), operand.node)
+        if key not in self._captures:
+            source = operand.node
+            options = (source.op.frozen, False, source.op.storage) if isinstance(source.op, Input) else ()
+            made = self.input(Input(self._free_name("captured"), source.shape, source.dtype, *options)).node
+            self._captures[key] = made
+            self.captured[made] = (other, Operand(source, _identity(source.shape)))
+        return Operand(self._captures[key], operand.view)
+
+    @property
+    def checks(self) -> tuple[tuple[Check, Node], ...]:
+        """Each check with the node it guards."""
+        return tuple((found.check, found.guarded) for found in self._checks)
 
     def _moved(self, operand: Operand) -> Operand:
         return Operand(self._adopted[operand.node], operand.view)
@@ -137,18 +181,18 @@ def _identity(shape: Shape) -> View:
 
 
 def common_trace(traces: Sequence[Trace]) -> Trace:
-    """The trace in which an operation on tensors of these traces is built.
+    """The trace in which an operation on tensors of these traces is built: the innermost body's, where there are some.
 
-    Raises GraphError where two of them belong to different programs.
+    Raises GraphError where two of them belong to different programs, or one to a body that is complete.
     """
     rooted = [trace for trace in dict.fromkeys(traces) if not trace.floating]
-    if len(rooted) > 1:
-        raise GraphError(
-            "the operands belong to two programs under construction; pass one of them as an argument of the other's "
-            "function instead of closing over it"
-        )
+    if any(trace.closed for trace in rooted):
+        raise GraphError("a tensor of a scan's body was used outside it; return it from the body as carry or row")
+    innermost = next((t for t in rooted if all(o is t or t.is_inside(o) for o in rooted)), None)
+    if innermost is not None:
+        return innermost
     if rooted:
-        return rooted[0]
+        raise GraphError(_TWO_PROGRAMS)
     if not traces:
         return Trace(floating=True)
     # The larger one takes the smaller ones in, so that a growing eager computation is not replayed at every step.

@@ -34,10 +34,12 @@ from snell.graph.primitives import (
     Random,
     Reduce,
     ScalarFunction,
+    Structured,
     SumReduce,
     Unary,
 )
 from snell.graph.scalar_functions import scalar_function
+from snell.graph.scan import Loop, Scan
 from snell.graph.selection import joined, joined_along, selects_either, selects_one
 from snell.graph.strided import Block, read, size_of
 from snell.symbolic import Axis, Dim, Shape, View, coordinates, show_shape
@@ -71,6 +73,27 @@ def interpret(
             _raise_where_false(evaluation.whole(check.condition), evaluation.whole(check.value), check.message)
         outputs = [(evaluation.whole(operand), operand.dtype) for _, operand in graph.outputs]
     return [np.ascontiguousarray(narrowed(value, dtype)).reshape(value.shape) for value, dtype in outputs]
+
+
+def repeated(loop: Loop, arrays: Sequence[Array], sizes: Mapping[Dim, int]) -> list[Array]:
+    """The results of a loop on the arrays of its operands, in their dtypes."""
+    split = loop.carries + loop.rows
+    carries, walked = list(arrays[: loop.carries]), arrays[loop.carries : split]
+    given = dict(zip(loop.inputs[split:], arrays[split:], strict=True))
+    made = [
+        np.zeros([size_of(n, sizes) for n in loop.result_type(k)[0]], operand.dtype.numpy)
+        for k, (_, operand) in enumerate(loop.body.outputs)
+        if k >= loop.carries
+    ]
+    own: dict[Dim | str, int] = {dim: sizes[dim] for dim in loop.body.dims()}
+    for step in range(size_of(loop.length, sizes)):
+        given |= dict(zip(loop.carry_names(), carries, strict=True))
+        given |= dict(zip(loop.row_names(), (array[step] for array in walked), strict=True))
+        results = interpret(loop.body, given, own)
+        carries = results[: loop.carries]
+        for whole, row in zip(made, results[loop.carries :], strict=True):
+            whole[step] = row
+    return [*carries, *made]
 
 
 def _sizes(graph: Graph, inputs: Mapping[str, Array], given: Mapping[Dim | str, int]) -> dict[Dim, int]:
@@ -122,6 +145,7 @@ class _Evaluation:
     def __init__(self, graph: Graph, sizes: Mapping[Dim, int], block_elements: int, contractions: bool) -> None:
         self.sizes, self.block_elements, self.contractions = sizes, block_elements, contractions
         self.values: dict[Node, Array] = {}
+        self._repeated: dict[tuple[Loop, tuple[Operand, ...]], list[Array]] = {}
         self._deferred = _deferred_nodes(graph, sizes)
         self._uses = Counter(id(o.node) for node in graph.nodes() for o in node.operands)
         self._uses.update(id(o.node) for o in graph.roots())
@@ -136,6 +160,8 @@ class _Evaluation:
                 self.values[node] = philox_bits(math.prod(shape), (int(key[0]), int(key[1]))).reshape(shape)
             case Reduce():
                 self.values[node] = self._reduced(node, node.op)
+            case Scan(loop, result):
+                self.values[node] = self._scanned(loop, node.operands)[result]
             case _:
                 self.values[node] = self.whole(full_view(node))
         self._release(node)
@@ -155,6 +181,16 @@ class _Evaluation:
         lengths = self.shape(operand.shape)
         block = Block.of(operand.shape, [range(n) for n in lengths], self.sizes)
         return np.broadcast_to(_BlockReader(self, block).operand(operand), lengths)
+
+    def _scanned(self, loop: Loop, operands: tuple[Operand, ...]) -> list[Array]:
+        """Every result of a loop: its body interpreted once a row."""
+        key = (loop, operands)
+        if key not in self._repeated:
+            arrays = [np.array(narrowed(self.whole(o), o.dtype)) for o in operands]
+            results = repeated(loop, arrays, self.sizes)
+            dtypes = [operand.dtype for _, operand in loop.body.outputs]
+            self._repeated[key] = [widened(value, dtype) for value, dtype in zip(results, dtypes, strict=True)]
+        return self._repeated[key]
 
     def _reduced(self, node: Node, op: Reduce) -> Array:
         (operand,) = node.operands
@@ -220,7 +256,7 @@ def _deferred_nodes(graph: Graph, sizes: Mapping[Dim, int]) -> frozenset[Node]:
     roots = {operand.node for operand in graph.roots()}
     deferred: set[Node] = set()
     for node in reversed(graph.nodes()):
-        if node in roots or isinstance(node.op, Input | Random | Reduce):
+        if node in roots or isinstance(node.op, Input | Random | Reduce | Structured):
             continue
         elements = math.prod(size_of(size, sizes) for size in node.shape)
         summed = isinstance(node.op, Mul) and all(isinstance(r.op, SumReduce) for r in readers[node])

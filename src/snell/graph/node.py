@@ -21,6 +21,7 @@ from snell.graph.primitives import (
     Random,
     Reduce,
     ScalarFunction,
+    Structured,
     Unary,
     reduced_shape,
 )
@@ -105,6 +106,8 @@ class Graph:
         """Every symbolic dimension that occurs, by name."""
         found: dict[str, Dim] = {}
         for node in self.nodes():
+            if isinstance(node.op, Structured):
+                found.update({dim.name: dim for dim in node.op.dims()})
             views = [o.view for o in node.operands]
             sizes = [*node.shape, *(e for v in views for e in (*v.shape, *v.indices, *v.guards))]
             for size in sizes:
@@ -147,6 +150,8 @@ def inferred(op: Op, operands: Sequence[Operand]) -> tuple[Shape, DType]:
             return operands[0].shape, op.result_dtype(operands[0].dtype)
         case Reduce(axes):
             return reduced_shape(operands[0].shape, axes), op.result_dtype(operands[0].dtype)
+        case Structured():
+            return op.result_type()
         case Binary():
             a, b = operands
             if a.shape != b.shape:

@@ -11,6 +11,7 @@ from snell.dtypes import DType, from_name
 from snell.errors import GraphError
 from snell.graph.node import Builder, Check, Graph, Node, Operand, full_view
 from snell.graph.primitives import Constant, Contiguous, Input, Iota, Op, Random, ScalarFunction, Storage
+from snell.graph.scan import Loop, Scan
 from snell.graph.text import ELEMENTWISE, REDUCTIONS
 from snell.symbolic import Axis, Dim, Expr, Integer, Shape, View, as_expr, as_size
 
@@ -18,20 +19,34 @@ __all__ = ["parse_expression", "parse_graph"]
 
 _QUOTED = r'"((?:[^"\\]|\\.)*)"'
 _NODE = re.compile(r"%(\d+): (\w+)\(([^)]*(?:\([^)]*\)[^)]*)*)\) = (\w+)(.*)")
+_LOOP = re.compile(rf"loop (\d+) inputs=((?:{_QUOTED},?)*) carries=(\d+) rows=(\d+) length=(.*)")
 _OPERAND = re.compile(r"%(\d+)(?:\[([^\]]*)\])?")
 
 
 def parse_graph(text: str) -> Graph:
     """The graph of a text; GraphError names the line that cannot be read."""
-    reader = _Reader()
+    readers = [_Reader()]
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip():
             continue
         try:
-            reader.line(line.strip())
-        except (KeyError, ValueError, SyntaxError, StopIteration) as problem:
+            _read(line.strip(), readers)
+        except (KeyError, ValueError, SyntaxError, StopIteration, IndexError) as problem:
             raise GraphError(f"line {number} of the graph cannot be read: {line.strip()!r} ({problem})") from problem
-    return Graph(tuple(reader.outputs), tuple(reader.checks))
+    if len(readers) > 1:
+        raise GraphError(f"expected `end` after {readers[-1].head!r}, received the end of the text")
+    return readers[0].graph()
+
+
+def _read(line: str, readers: list[_Reader]) -> None:
+    """One line for the innermost loop that is open."""
+    if line.startswith("loop "):
+        readers.append(_Reader(line))
+    elif line == "end":
+        inner = readers.pop()
+        readers[-1].loop(inner.head, inner.graph())
+    else:
+        readers[-1].line(line)
 
 
 def parse_expression(text: str, names: Mapping[str, Integer]) -> Expr:
@@ -65,12 +80,26 @@ def _evaluated(node: ast.expr, names: Mapping[str, Integer]) -> Expr:
 class _Reader:
     """What the lines so far have declared."""
 
-    def __init__(self) -> None:
+    def __init__(self, head: str = "") -> None:
+        self.head = head
+        self.loops: dict[int, Loop] = {}
         self.builder = Builder()
         self.dims: dict[str, Dim] = {}
         self.nodes: dict[int, Node] = {}
         self.outputs: list[tuple[str, Operand]] = []
         self.checks: list[Check] = []
+
+    def graph(self) -> Graph:
+        return Graph(tuple(self.outputs), tuple(self.checks))
+
+    def loop(self, head: str, body: Graph) -> None:
+        """A loop whose body has been read; `head` is its first line."""
+        matched = _LOOP.fullmatch(head)
+        if matched is None:
+            raise ValueError('expected loop n inputs="name",… carries=n rows=n length=size')
+        names = tuple(_unquoted(name) for name in re.findall(_QUOTED, matched[2]))
+        (length,) = self._shape(matched[6], self.dims)
+        self.loops[int(matched[1])] = Loop(body, names, int(matched[4]), int(matched[5]), length)
 
     def line(self, line: str) -> None:
         kind = line.split(" ", 1)[0]
@@ -125,6 +154,8 @@ class _Reader:
                 return Random(shape, dtype)
             case "contiguous":
                 return Contiguous(dtype)
+            case "scan":
+                return Scan(self.loops[int(_option(rest, "loop"))], int(_option(rest, "result")))
             case "function":
                 return ScalarFunction(rest.split()[0])
             case _:

@@ -17,11 +17,12 @@ import numpy as np
 from snell.dtypes import DType, bool_, i64, u32
 from snell.errors import DTypeError
 from snell.graph.storage import Storage
-from snell.symbolic import Shape, Size
+from snell.symbolic import Dim, Shape, Size
 
 __all__ = [
     "Add", "Binary", "Constant", "Contiguous", "Exp2", "Input", "Iota", "LessThan", "Log2", "MaxReduce", "Mod", "Mul",
-    "Op", "Random", "Recip", "Reduce", "ScalarFunction", "Sin", "Source", "Sqrt", "Storage", "SumReduce", "Unary",
+    "Op", "Random", "Recip", "Reduce", "ScalarFunction", "Sin", "Source", "Sqrt", "Storage", "Structured", "SumReduce",
+    "Unary",
 ]  # fmt: skip
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -249,6 +250,19 @@ class ScalarFunction(Op):
         if not operand.is_float and self.name != "barrier":
             raise DTypeError(f"{self.name} expected a float, received {operand}; cast with .astype(...) first")
         return operand
+
+
+@dataclass(frozen=True, slots=True)
+class Structured(Op):
+    """A node that holds a graph (`graph.scan`): no arithmetic of its own, only primitives inside."""
+
+    def result_type(self) -> tuple[Shape, DType]:
+        """Shape and dtype of the node."""
+        raise TypeError(f"{type(self).__name__} is abstract")
+
+    def dims(self) -> tuple[Dim, ...]:
+        """The dims that occur inside."""
+        raise TypeError(f"{type(self).__name__} is abstract")
 
 
 def reduced_shape(shape: Shape, axes: Sequence[int]) -> Shape:

@@ -6,6 +6,14 @@
     %2: f32(seq, 4) = mul %0, %1[i0 : seq, 4 : ]
     output "y" %2
 
+The body of a scan (`graph.scan`) stands before the nodes, between `loop` and `end`:
+
+    loop 0 inputs="carry0","row0" carries=1 rows=1 length=seq
+      %0: f32() = input "carry0"
+      …
+    end
+    %1: f32(seq) = scan loop=0 result=1 %0, %2
+
 An operand is `%n` where it is seen as it is, else `%n[indices : shape : guards]` over the coordinates i0, i1, … of the
 shape.
 """
@@ -38,6 +46,7 @@ from snell.graph.primitives import (
     Sqrt,
     SumReduce,
 )
+from snell.graph.scan import Loop, Scan, loops_of
 from snell.symbolic import Dim
 
 __all__ = ["ELEMENTWISE", "REDUCTIONS", "quoted", "show_graph", "show_operand"]
@@ -54,11 +63,14 @@ REDUCTIONS: Mapping[str, type[Reduce]] = MappingProxyType({"sum": SumReduce, "ma
 def show_graph(graph: Graph) -> str:
     """The graph's text; equal graphs have equal text."""
     numbers = {node: k for k, node in enumerate(graph.nodes())}
+    loops = loops_of(graph)
     lines = [_show_dim(dim) for dim in graph.dims()]
+    for loop, number in loops.items():
+        lines += [_show_loop(loop, number), *(f"  {line}" for line in show_graph(loop.body).splitlines()), "end"]
     for node, number in numbers.items():
         operands = ", ".join(show_operand(operand, numbers) for operand in node.operands)
         sizes = ", ".join(str(size) for size in node.shape)
-        lines.append(f"%{number}: {node.dtype}({sizes}) = {_show_op(node.op)} {operands}".rstrip())
+        lines.append(f"%{number}: {node.dtype}({sizes}) = {_show_op(node.op, loops)} {operands}".rstrip())
     lines += [f"output {quoted(name)} {show_operand(operand, numbers)}" for name, operand in graph.outputs]
     for check in graph.checks:
         condition, value = (show_operand(operand, numbers) for operand in (check.condition, check.value))
@@ -87,8 +99,15 @@ def _show_dim(dim: Dim) -> str:
     return f"dim {dim.name} min={dim.min} max={dim.max} multiple={dim.multiple}{typical}"
 
 
-def _show_op(op: Op) -> str:
+def _show_loop(loop: Loop, number: int) -> str:
+    names = ",".join(quoted(name) for name in loop.inputs)
+    return f"loop {number} inputs={names} carries={loop.carries} rows={loop.rows} length={loop.length}"
+
+
+def _show_op(op: Op, loops: Mapping[Loop, int]) -> str:
     match op:
+        case Scan(loop, result):
+            return f"scan loop={loops[loop]} result={result}"
         case Input():
             return _show_input(op)
         case Constant(value, _):

@@ -14,7 +14,9 @@ from typing import Any
 from snell.dtypes import bool_
 from snell.errors import DTypeError, GraphError, ShapeError
 from snell.graph.node import Graph, Node, Operand, inferred
-from snell.graph.primitives import Binary, Input, MaxReduce, Op, Random, Reduce, Source
+from snell.graph.primitives import Binary, Input, MaxReduce, Op, Random, Reduce, Source, Structured
+from snell.graph.scan import Scan, loops_of
+from snell.graph.verify_loop import verify_scan
 from snell.symbolic import Axis, Dim, Expr, View, as_expr, show_shape
 
 __all__ = ["verify"]
@@ -25,6 +27,8 @@ _SAMPLES = 256
 def verify(graph: Graph) -> None:
     """Raise GraphError at the first violation; the message names the node, what was expected and what was found."""
     _verify_names(graph)
+    for loop in loops_of(graph):
+        verify(loop.body)
     for node in graph.nodes():
         _verify_node(node)
     for operand in graph.roots():
@@ -58,6 +62,8 @@ def _verify_names(graph: Graph) -> None:
 
 def _all_dims(graph: Graph) -> Iterator[Dim]:
     for node in graph.nodes():
+        if isinstance(node.op, Structured):
+            yield from node.op.dims()
         for size in node.shape:
             yield from as_expr(size).dims()
         for operand in node.operands:
@@ -79,6 +85,8 @@ def _verify_node(node: Node) -> None:
         _verify_view(operand, f"operand {k} of {node!r}")
     if isinstance(node.op, Reduce):
         _verify_reduction(node, node.op)
+    if isinstance(node.op, Scan):
+        verify_scan(node, node.op)
     if isinstance(node.op, Random) and node.operands[0].shape != (2,):
         raise GraphError(f"{node!r} expected a key of shape (2,), received {show_shape(node.operands[0].shape)}")
     try:
@@ -95,6 +103,8 @@ def _arity(op: Op) -> int:
             return 1
         case Source():
             return 0
+        case Scan(loop):
+            return len(loop.inputs)
         case Binary():
             return 2
         case _:

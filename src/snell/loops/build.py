@@ -28,7 +28,7 @@ from snell.rewrite.term import Index, Load, Tensor, Term, walk
 from snell.symbolic import Axis, Dim, Expr, as_expr, as_size
 from snell.targets import Target
 
-__all__ = ["BuiltKernel", "build_kernel"]
+__all__ = ["BuiltKernel", "build_kernel", "renamed_kernel"]
 
 _TILE_BYTES = 96 * 1024
 _LINES = 32  # rows walked together where they lie side by side: whole cache lines of each
@@ -55,7 +55,7 @@ def build_kernel(group: Group, target: Target, threads: int, built: dict[Group, 
     found = built.get(canonical)
     if found is None:
         found = built[canonical] = _build(canonical, target, threads)
-    return _renamed(found, names)
+    return renamed_kernel(found, names)
 
 
 def _build(canonical: Group, target: Target, threads: int) -> BuiltKernel:
@@ -66,7 +66,7 @@ def _build(canonical: Group, target: Target, threads: int) -> BuiltKernel:
     return _built(canonical, used, (), phases)
 
 
-def _renamed(kernel: BuiltKernel, names: Mapping[Tensor, Tensor]) -> BuiltKernel:
+def renamed_kernel(kernel: BuiltKernel, names: Mapping[Tensor, Tensor]) -> BuiltKernel:
     """The kernel on the program's own tensors; a packed weight is named after the weight it copies."""
     known = dict(names)
     for prepare in kernel.prepares:

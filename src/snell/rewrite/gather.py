@@ -141,7 +141,7 @@ def _solved(condition: Term, axis: Axis) -> tuple[Term, Axis, Expr] | None:
 
 
 def _expression(value: Term) -> Expr:
-    """An integer term as an index expression, opaque where the algebra cannot look."""
+    """An integer term as an index expression, opaque where the algebra cannot look or arithmetic may wrap."""
     match value.op:
         case Index(expression):
             return expression
@@ -152,6 +152,11 @@ def _expression(value: Term) -> Expr:
             low, high = inner.bounds()
             if value.dtype.range[0] <= low and high <= value.dtype.range[1]:
                 return inner
+        case Add():
+            total = _expression(value.args[0]) + _expression(value.args[1])
+            low, high = total.bounds()
+            if value.dtype.range[0] <= low and high <= value.dtype.range[1]:
+                return total
         case _:
             pass
     return as_expr(opaque(value, *_integer_range(value.dtype)))

@@ -11,12 +11,12 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from snell.graph.node import Graph, Node, Operand
-from snell.graph.primitives import Input
+from snell.graph.primitives import Input, Structured
 from snell.rewrite.definition import Definition
 from snell.rewrite.index import define, input_tensor
 from snell.rewrite.term import Tensor
 
-__all__ = ["Instance", "instances"]
+__all__ = ["Instance", "instances", "stored_tensors"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +31,25 @@ class Instance:
         return self.tensors[self.template.tensor]
 
 
-def instances(graph: Graph, stored: Sequence[Node]) -> tuple[Instance, ...]:
-    """The program, producers first: one per stored node, and one per output that is another view of one.
-
-    A stored node that an output shows as it is carries the output's name, the others are `v0`, `v1`, …
-    """
+def stored_tensors(graph: Graph, stored: Sequence[Node]) -> dict[Node, Tensor]:
+    """The tensor of each stored node: one that an output shows as it is carries the output's name, the others are
+    `v0`, `v1`, …"""
     names: dict[Node, str] = {}
     for name, operand in graph.outputs:
         if operand.is_whole and not isinstance(operand.node.op, Input):
             names.setdefault(operand.node, name)
-    cut = {n: Tensor(names.get(n, f"v{k}"), n.shape, n.dtype) for k, n in enumerate(stored)}
+    return {n: Tensor(names.get(n, f"v{k}"), n.shape, n.dtype) for k, n in enumerate(stored)}
+
+
+def instances(graph: Graph, cut: Mapping[Node, Tensor]) -> tuple[Instance, ...]:
+    """The program, producers first: one per stored node, and one per output that is another view of one.
+
+    `cut` is what `stored_tensors` gives; a node that holds a graph has a tensor and no definition.
+    """
     known: dict[Hashable, Definition] = {}
-    program = [_instance(node, tensor, cut, known) for node, tensor in cut.items()]
+    program = [
+        _instance(node, tensor, cut, known) for node, tensor in cut.items() if not isinstance(node.op, Structured)
+    ]
     for name, operand in graph.outputs:
         if operand.node not in cut or cut[operand.node].name != name or not operand.is_whole:
             program.append(_instance(operand, Tensor(name, operand.shape, operand.dtype), cut, known))

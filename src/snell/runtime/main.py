@@ -12,12 +12,12 @@ stay independent of each other and of addresses, so that each can be cached alon
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from snell.codegen.llvm import compile_object
 from snell.runtime.arena import padded
-from snell.runtime.program import Call, Check, CodeObject, Program, Role
+from snell.runtime.program import Call, Carry, CodeObject, Program, Repeat, Role, Step
 from snell.symbolic import Dim, Expr, FloorDiv, Remainder, as_expr
 from snell.targets import Target
 
@@ -45,14 +45,16 @@ def main_ir(program: Program) -> str:
     """The module's text; equal programs give equal text."""
     program.verify()
     writer = _Writer(program)
-    for call in program.calls:
-        writer.call(call)
-    tail = _check_blocks(writer, program.checks)
+    for step in program.steps:
+        writer.step(step)
+    inner = {number for repeat in program.repeats for number in repeat.checks}
+    tail = f"  ret i32 {writer.status([k for k in range(len(program.checks)) if k not in inner])}"
     pointers = max((len(call.buffers) for call in program.calls), default=0)
     sizes = max((len(call.sizes) for call in program.calls), default=0)
     body = "\n".join(f"  {line}" for line in writer.lines)
     return f"""@{TABLE} = global [{len(program.functions) + 1} x ptr] zeroinitializer
 declare i64 @llvm.umax.i64(i64, i64)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 define i32 @{MAIN}(ptr %arguments, ptr %sizes, ptr %arena, ptr %scratch) {{
 entry:
   %pointers = alloca [{max(1, pointers)} x ptr], align 8
@@ -76,7 +78,10 @@ entry:
 
 
 class _Writer:
-    """Straight-line text of `main`; every expression, pointer and function is computed once."""
+    """The text of `main`; every expression, pointer and function is computed once where it is first needed.
+
+    What a loop's block has computed is forgotten behind the loop, which that block does not dominate.
+    """
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -84,6 +89,7 @@ class _Writer:
         self.expressions: dict[Expr, str] = {}
         self.pointers: dict[int, str] = {}
         self.functions: dict[str, str] = {}
+        self.block = "entry"
         for index, dim in enumerate(program.dims):
             self.expressions[as_expr(dim)] = self.load("i64", "%sizes", index)
         self.run = self.load("ptr", f"@{TABLE}", 0)
@@ -103,6 +109,85 @@ class _Writer:
     def store(self, kind: str, value: str, base: str, index: int) -> None:
         place = self.element(kind, base, index)
         self.lines.append(f"store {kind} {value}, ptr {place}")
+
+    def step(self, step: Step) -> None:
+        match step:
+            case Call():
+                self.call(step)
+            case Repeat():
+                self.repeat(step)
+
+    def begin(self, block: str) -> None:
+        """Text from here on belongs to a new block."""
+        self.lines.append(f"br label %{block}")
+        self.lines.append(f"{block}:")
+        self.block = block
+
+    def repeat(self, repeat: Repeat) -> None:
+        """A loop over the rows: pointers of carries are phis, those of rows are computed from the position."""
+        name = f"loop{len(self.lines)}"
+        length = self.expression(repeat.length)
+        starts = [self._first_pointers(carry, length) for carry in repeat.carries]
+        wholes = [self.pointer(row.whole) for row in repeat.rows]
+        strides = [self.expression(self.program.buffers[row.row].nbytes) for row in repeat.rows]
+        known = (dict(self.expressions), dict(self.pointers), dict(self.functions))
+        before = self.block
+        self.begin(f"{name}.head")
+        head = len(self.lines)
+        self.lines.append(f"%{name}.more = icmp slt i64 %{name}.position, {length}")
+        self.lines.append(f"br i1 %{name}.more, label %{name}.body, label %{name}.end")
+        self.lines.append(f"{name}.body:")
+        self.block = f"{name}.body"
+        for k, carry in enumerate(repeat.carries):
+            self.pointers[carry.before], self.pointers[carry.after] = f"%{name}.read{k}", f"%{name}.write{k}"
+        for row, whole, stride in zip(repeat.rows, wholes, strides, strict=True):
+            offset = self.emit(f"mul i64 %{name}.position, {stride}")
+            self.pointers[row.row] = self.emit(f"getelementptr i8, ptr {whole}, i64 {offset}")
+        for step in repeat.steps:
+            self.step(step)
+        self._leave_where_failed(repeat.checks, name)
+        self.lines.append(f"%{name}.next = add i64 %{name}.position, 1")
+        self.lines[head:head] = _phis(name, starts, before, self.block)
+        self.lines.append(f"br label %{name}.head")
+        self.lines.append(f"{name}.end:")
+        self.block = f"{name}.end"
+        self.expressions, self.pointers, self.functions = known
+
+    def _first_pointers(self, carry: Carry, length: str) -> tuple[str, str, str]:
+        """What the first step reads, what it writes, and what the second one writes: the last must write `result`."""
+        initial, result, spare = (self.pointer(slot) for slot in (carry.initial, carry.result, carry.spare))
+        parity = self.emit(f"and i64 {length}, 1")
+        odd = self.emit(f"icmp ne i64 {parity}, 0")
+        none = self.emit(f"icmp eq i64 {length}, 0")
+        size = self.expression(self.program.buffers[carry.result].nbytes)
+        copied = self.emit(f"select i1 {none}, i64 {size}, i64 0")
+        self.lines.append(f"call void @llvm.memcpy.p0.p0.i64(ptr {result}, ptr {initial}, i64 {copied}, i1 false)")
+        first = self.emit(f"select i1 {odd}, ptr {result}, ptr {spare}")
+        second = self.emit(f"select i1 {odd}, ptr {spare}, ptr {result}")
+        return initial, first, second
+
+    def _leave_where_failed(self, checks: tuple[int, ...], name: str) -> None:
+        """End `main` with the number of the first check that failed in this step."""
+        if not checks:
+            return
+        status = self.status(checks)
+        failed = self.emit(f"icmp ne i32 {status}, 0")
+        self.lines.append(f"br i1 {failed}, label %{name}.failed, label %{name}.passed")
+        self.lines.append(f"{name}.failed:")
+        self.lines.append(f"ret i32 {status}")
+        self.lines.append(f"{name}.passed:")
+        self.block = f"{name}.passed"
+
+    def status(self, checks: Sequence[int]) -> str:
+        """One more than the number of the first of these checks that failed, 0 if all passed."""
+        status = "0"
+        for number in reversed(checks):
+            slot = self.program.checks[number].flag
+            bits = self.program.buffers[slot].dtype.itemsize * 8
+            flag = self.emit(f"load i{bits}, ptr {self.pointer(slot)}, align 1")
+            failed = self.emit(f"icmp ne i{bits} {flag}, 0")
+            status = self.emit(f"select i1 {failed}, i32 {number + 1}, i32 {status}")
+        return status
 
     def call(self, call: Call) -> None:
         """Fill the call's arrays and run it; the arrays are free again when the pool returns."""
@@ -184,13 +269,12 @@ class _Writer:
         return stride
 
 
-def _check_blocks(writer: _Writer, checks: tuple[Check, ...]) -> str:
-    """The end of `main`: the first failed check's number, 0 if all passed."""
-    status = "0"
-    for number in range(len(checks) - 1, -1, -1):
-        slot = checks[number].flag
-        bits = writer.program.buffers[slot].dtype.itemsize * 8
-        flag = writer.emit(f"load i{bits}, ptr {writer.pointer(slot)}, align 1")
-        failed = writer.emit(f"icmp ne i{bits} {flag}, 0")
-        status = writer.emit(f"select i1 {failed}, i32 {number + 1}, i32 {status}")
-    return f"  ret i32 {status}"
+def _phis(name: str, starts: Sequence[tuple[str, str, str]], before: str, after: str) -> list[str]:
+    """The position, and for each carry what is read, what is written, and what the next step writes."""
+    lines = [f"%{name}.position = phi i64 [0, %{before}], [%{name}.next, %{after}]"]
+    for k, (initial, first, second) in enumerate(starts):
+        read, write, spare = f"%{name}.read{k}", f"%{name}.write{k}", f"%{name}.spare{k}"
+        lines.append(f"{read} = phi ptr [{initial}, %{before}], [{write}, %{after}]")
+        lines.append(f"{write} = phi ptr [{first}, %{before}], [{spare}, %{after}]")
+        lines.append(f"{spare} = phi ptr [{second}, %{before}], [{write}, %{after}]")
+    return lines

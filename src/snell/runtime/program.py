@@ -3,13 +3,16 @@
 A `Program` is data.  It goes to bytes (a JSON header, then the object files, under a checksum) and back with equal
 value; nothing in it is Python code, so a saved program cannot run anything but its object files.
 
-    Program ::= dims, BufferSlot*, Call*, Check*, CodeObject*, main
+    Program ::= dims, BufferSlot*, Step*, Check*, CodeObject*, main
+    Step    ::= Call | Repeat
+    Repeat  ::= length, Carry*, Row*, Step*, checks
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -18,7 +21,10 @@ from snell.dtypes import DType, from_name
 from snell.errors import CompileError, FileFormatError
 from snell.symbolic import Dim, Expr, FloorDiv, Remainder, Shape, as_expr, as_size, product
 
-__all__ = ["BufferSlot", "Call", "Check", "CodeObject", "Program", "Role", "from_bytes", "to_bytes"]
+__all__ = [
+    "BufferSlot", "Call", "Carry", "Check", "CodeObject", "Program", "Repeat", "Role", "Row", "Step", "from_bytes",
+    "to_bytes",
+]  # fmt: skip
 
 _MAGIC = b"snell program 2\n"
 
@@ -30,6 +36,8 @@ class Role(Enum):
     OUTPUT = "output"
     FROZEN = "frozen"
     ARENA = "arena"
+    STEP = "step"
+    """No memory of its own: a repetition says at each step which memory it names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +77,48 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
+class Carry:
+    """A value that a repetition carries, by slots.  Each step reads `before` and writes `after` (both of role STEP).
+
+    The first step reads `initial`, which is never written; the steps write `spare` and `result` in turn, the last one
+    `result`.  Without a step `result` becomes a copy of `initial`.
+    """
+
+    initial: int
+    before: int
+    after: int
+    result: int
+    spare: int
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Slots: in step t, `row` (of role STEP) names row t of `whole`."""
+
+    whole: int
+    row: int
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """Steps that run `length` times, in order; a check (a number in `Program.checks`) that fails ends the program."""
+
+    length: Expr
+    carries: tuple[Carry, ...]
+    rows: tuple[Row, ...]
+    steps: tuple[Step, ...]
+    checks: tuple[int, ...] = ()
+
+
+Step = Call | Repeat
+
+
+@dataclass(frozen=True, slots=True)
 class Check:
-    """After the calls, a nonzero `flag` (one integer or bool) fails; `value` (one integer) enters `message`."""
+    """After the calls (or the steps of the repetition that owns it), a nonzero `flag` (one integer or bool) fails.
+
+    `value` (one integer) enters `message`.
+    """
 
     flag: int
     value: int
@@ -91,7 +139,7 @@ class Program:
 
     buffers: tuple[BufferSlot, ...]
     dims: tuple[Dim, ...]
-    calls: tuple[Call, ...]
+    steps: tuple[Step, ...]
     arena_bytes: Expr
     checks: tuple[Check, ...] = ()
     objects: tuple[CodeObject, ...] = ()
@@ -103,8 +151,18 @@ class Program:
 
     @property
     def arguments(self) -> tuple[int, ...]:
-        """The slots whose pointers `main` receives, in order: all but the arena's."""
-        return tuple(i for i, slot in enumerate(self.buffers) if slot.role is not Role.ARENA)
+        """The slots whose pointers `main` receives, in order: all but those `main` places itself."""
+        return tuple(i for i, slot in enumerate(self.buffers) if slot.role not in (Role.ARENA, Role.STEP))
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """Every call, those of repetitions once."""
+        return tuple(_calls(self.steps))
+
+    @property
+    def repeats(self) -> tuple[Repeat, ...]:
+        """Every repetition, outer ones first."""
+        return tuple(_repeats(self.steps))
 
     @property
     def functions(self) -> tuple[str, ...]:
@@ -118,11 +176,41 @@ class Program:
             if not all(0 <= slot < count for slot in call.buffers):
                 raise CompileError(f"{call.function}: expected buffer slots below {count}, received {call.buffers}")
             _only_known(self, call.function, (*call.sizes, call.tickets, call.scratch))
+        for repeat in self.repeats:
+            _verify_repeat(self, repeat)
         for slot in self.buffers:
             if (slot.role is Role.ARENA) != (slot.offset is not None):
                 raise CompileError(f"buffer {slot.name}: expected an offset exactly for arena buffers")
             _only_known(self, slot.name, tuple(as_expr(size) for size in slot.shape))
         return self
+
+
+def _calls(steps: Iterable[Step]) -> Iterator[Call]:
+    for step in steps:
+        if isinstance(step, Repeat):
+            yield from _calls(step.steps)
+        else:
+            yield step
+
+
+def _repeats(steps: Iterable[Step]) -> Iterator[Repeat]:
+    for step in steps:
+        if isinstance(step, Repeat):
+            yield step
+            yield from _repeats(step.steps)
+
+
+def _verify_repeat(program: Program, repeat: Repeat) -> None:
+    _only_known(program, "a repetition", (repeat.length,))
+    named = [slot for carry in repeat.carries for slot in (carry.before, carry.after)]
+    for slot in (*named, *(row.row for row in repeat.rows)):
+        if program.buffers[slot].role is not Role.STEP:
+            raise CompileError(f"buffer {program.buffers[slot].name}: expected the role of a step's buffer")
+    for carry in repeat.carries:
+        if len({carry.initial, carry.result, carry.spare}) < 3:
+            raise CompileError(f"buffer {program.buffers[carry.result].name}: expected three places for a carry")
+    if not all(0 <= number < len(program.checks) for number in repeat.checks):
+        raise CompileError(f"a repetition has checks {repeat.checks}, the program {len(program.checks)}")
 
 
 def _only_known(program: Program, where: str, expressions: tuple[Expr, ...]) -> None:
@@ -138,7 +226,7 @@ def to_bytes(program: Program) -> bytes:
     header = {
         "dims": [[d.name, d.min, d.max, d.multiple, list(d.typical)] for d in program.dims],
         "buffers": [_slot_to_json(slot, table) for slot in program.buffers],
-        "calls": [_call_to_json(call, table) for call in program.calls],
+        "steps": [_step_to_json(step, table) for step in program.steps],
         "checks": [[check.flag, check.value, check.message] for check in program.checks],
         "arena": table.place(program.arena_bytes),
         "objects": [[list(code.functions), len(code.image)] for code in objects],
@@ -170,7 +258,7 @@ def from_bytes(data: bytes) -> Program:
     return Program(
         buffers=_slots_from_json(header["buffers"], expressions),
         dims=tuple(dims.values()),
-        calls=tuple(_call_from_json(row, expressions) for row in header["calls"]),
+        steps=tuple(_step_from_json(row, expressions) for row in header["steps"]),
         arena_bytes=expressions[header["arena"]],
         checks=tuple(Check(*row) for row in header["checks"]),
         objects=tuple(objects),
@@ -207,6 +295,25 @@ def _slots_from_json(rows: list[Any], expressions: dict[int, Expr]) -> tuple[Buf
             None if offset is None else expressions[offset], donated, None if stored is None else expressions[stored],
         )
         for name, role, dtype, shape, offset, donated, stored in rows
+    )  # fmt: skip
+
+
+def _step_to_json(step: Step, table: _Expressions) -> list[Any]:
+    if isinstance(step, Call):
+        return _call_to_json(step, table)
+    carries = [[c.initial, c.before, c.after, c.result, c.spare] for c in step.carries]
+    rows = [[row.whole, row.row] for row in step.rows]
+    steps = [_step_to_json(inner, table) for inner in step.steps]
+    return [table.place(step.length), carries, rows, steps, list(step.checks)]
+
+
+def _step_from_json(data: list[Any], expressions: dict[int, Expr]) -> Step:
+    if isinstance(data[0], str):  # the name of a function
+        return _call_from_json(data, expressions)
+    length, carries, rows, steps, checks = data
+    return Repeat(
+        expressions[length], tuple(Carry(*row) for row in carries), tuple(Row(*row) for row in rows),
+        tuple(_step_from_json(row, expressions) for row in steps), tuple(checks),
     )  # fmt: skip
 
 
