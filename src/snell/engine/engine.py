@@ -62,6 +62,11 @@ class Engine:
     config: Config
     programs: dict[str, Prepared] = field(default_factory=dict[str, Prepared])
     lock: threading.RLock = field(default_factory=threading.RLock)
+    # One for the engine's life: it counts its size once, and warns once when its folder cannot be used.
+    cache: Cache = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.cache = Cache(self.config.cache_dir / "objects", self.config.cache_limit_bytes)
 
     @property
     def threads(self) -> int:
@@ -70,10 +75,6 @@ class Engine:
     @property
     def target(self) -> Target:
         return host_target()
-
-    @property
-    def cache(self) -> Cache:
-        return Cache(self.config.cache_dir / "objects", self.config.cache_limit_bytes)
 
     def pool(self) -> Pool:
         """The process's threads."""
