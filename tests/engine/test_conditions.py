@@ -16,9 +16,9 @@ import pytest
 
 import snell as sn
 from snell.config import Config, process_environment
+from snell.dtypes import f32
 from snell.engine.engine import Engine
 from snell.engine.function import CompiledFunction
-from snell.dtypes import f32
 from snell.errors import ConfigError, DTypeError, OutOfRangeError, ShapeError
 from snell.frontend import TensorSpec, trace
 
