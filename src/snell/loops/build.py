@@ -21,7 +21,7 @@ from snell.loops.retarget import rebuilt_stage, retarget_stage
 from snell.loops.schedule import StageSchedule, schedule_stage
 from snell.loops.stage import Stage
 from snell.loops.staging import stage_rows
-from snell.loops.tile import is_packed_once
+from snell.loops.traffic import is_packed_once
 from snell.loops.work import least_claim
 from snell.rewrite.cut import typical_size
 from snell.rewrite.term import Index, Load, Tensor, Term, walk

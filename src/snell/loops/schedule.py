@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from snell.loops.access import access_of
 from snell.loops.ir import Combine, Level, LoopKind
 from snell.loops.stage import Stage
-from snell.loops.tile import MANY_ROWS, Tile, choose_tile, ordered_reductions, unrolled_reductions
+from snell.loops.tile import Tile, choose_tile, ordered_reductions, unrolled_reductions
+from snell.loops.traffic import MANY_ROWS, PASS_LENGTH
 from snell.rewrite.term import Term
 from snell.symbolic import Axis, as_expr
 from snell.targets import Target
@@ -20,7 +21,6 @@ __all__ = ["StageSchedule", "schedule_stage"]
 # exact to a few epsilons, many enough that adding up the blocks costs nothing (1 % of a dot product over 2²⁰).
 LONGEST_SUM = 4096
 BLOCK_SUM = 1024
-_PASS = 256.0  # length of one pass over a long reduction: a panel of it stays in the first-level cache
 _TILE_ROWS = 16  # rows of a pass shared by more rows of the result than that
 _STREAM = 4096  # positions of a result that stays in the first-level cache while rows are added to it
 _ROWS = 8  # streams that one core reads at once without losing the prefetcher (FINDINGS: 8 to 16)
@@ -119,8 +119,8 @@ def _passes(stage: Stage, tile: Tile, target: Target) -> list[Level]:
     length = 1.0
     for k in range(len(order) - 1, -1, -1):
         extent = stage.extent(order[k])
-        if length * extent >= 2 * _PASS or (k == 0 and length * extent > _PASS):
-            pieces = math.ceil(length * extent / _PASS)
+        if length * extent >= 2 * PASS_LENGTH or (k == 0 and length * extent > PASS_LENGTH):
+            pieces = math.ceil(length * extent / PASS_LENGTH)
             step = max(1, math.ceil(extent / pieces))
             return [*(Level(axis, 1) for axis in order[:k]), Level(order[k], step)]
         length *= extent

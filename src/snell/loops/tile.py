@@ -13,43 +13,39 @@ from dataclasses import dataclass
 from snell.graph.primitives import Mul
 from snell.loops.access import Access, access_of
 from snell.loops.stage import Stage
+from snell.loops.traffic import (
+    LONG_JUMP,
+    PASS_LENGTH,
+    Traffic,
+    copying,
+    elements_used,
+    inner_terms,
+    is_packed_once,
+    load_price,
+    restarts,
+    traffic,
+)  # fmt: skip
 from snell.rewrite.term import Cast, Load, Term, children, walk
 from snell.symbolic import Axis
 from snell.targets import Target
 
 __all__ = [
-    "MANY_ROWS",
     "Tile",
     "choose_tile",
-    "is_packed_once",
     "lanes_of",
     "ordered_reductions",
     "reduced_rank",
     "unrolled_reductions",
 ]
 
-MANY_ROWS = 64.0  # from so many rows on, a panel is used again from the cache; fewer let the operand stream through
 _UNROLL = 4
-_RUN_START = (
-    500.0  # cycles until a new stream from memory is prefetched at full rate (measured: 1 cycle a 576-byte row)
-)
 _DECODING = 6  # registers that converting operands takes in flight; fewer make the register allocator spill (measured)
 _LATENCY = 4.0
 _LOADS_PER_CYCLE = 2.0
 _OPERATIONS_PER_CYCLE = 2.5
 _HORIZONTAL = 8.0
-_GATHER = 2.0
 _SCATTER = 3.0
 _PACK_REUSE = 8.0
-_COPY, _GATHERED_COPY, _COLD_COPY = 1.0, 3.0, 4.0  # cycles an element; cold: read, written, and read once more
-_COLD_BYTE, _NEAR_BYTE = 0.15, 0.02  # cycles a byte from memory (or the last cache), and from the second-level cache
-_BLOCK_TILES, _BLOCK_LENGTH = 32, 256.0  # tiles of a block and terms of a pass, as schedules make them
-_LONG_JUMP = 256.0
-_PAGE = 2048.0
-_FAR, _FARTHER = 1.3, 2.0
-_WAYS, _L1_PERIOD, _L2_PERIOD = 8, 1 << 12, 1 << 16  # lines this far apart share a set, which holds so many of them
-_STAGED = 24  # registers of lanes that share an operand before a block of it is copied to be dense (loops.staging)
-_CONFLICT, _FAR_CONFLICT = 4.0, 12.0
 _LARGE = 16384.0
 _LONG_REUSE = 32.0
 _FROZEN_REUSE = 4.0  # a weight is packed once, before the first call
@@ -126,12 +122,12 @@ def _frames(stage: Stage, lanes: int, target: Target) -> Iterator[_Frame]:
             order = tuple(ordered_reductions(stage, vector))
             work = _operations(stage, packed)
             decodes = _decodes(stage, packed)
-            once = _packing(stage, packed, vector, target)
-            restarts = _restarts(stage, packed, unrolled, target)
-            traffic = tuple(_traffic(stage, packed, vector, unrolled, target))
+            once = copying(stage, packed, vector, target)
+            begun = restarts(stage, packed, unrolled, target)
+            moved = tuple(traffic(stage, packed, vector, unrolled, lanes, target))
             yield _Frame(
-                stage, vector, unrolled, lanes, packed, operands, store, decodes, steps, order, work, once, restarts,
-                traffic, target.l2_bytes,
+                stage, vector, unrolled, lanes, packed, operands, store, decodes, steps, order, work, once, begun,
+                moved,
             )  # fmt: skip
 
 
@@ -144,115 +140,15 @@ def _with_packing(stage: Stage, vector: Axis, data: list[Axis]) -> Iterator[tupl
             yield unrolled, ()
 
 
-def _restarts(stage: Stage, packed: tuple[Term, ...], unrolled: Axis | None, target: Target) -> float:
-    """Cycles per element of the iteration space that memory loses where unrolled rows break one stream into short ones.
-
-    Rows read one after the other are a single run through memory; several at once are runs of one row's length, and the
-    hardware starts prefetching anew for each.  It matters for weights and for operands larger than the second-level cache.
-    """
-    if unrolled is None:
-        return 0.0
-    whole = math.prod(stage.extent(axis) for axis in (*stage.axes, *stage.reduced))
-    total = 0.0
-    for item in (t for t in _unpacked(stage, packed) if isinstance(t.op, Load)):
-        access = access_of(item)
-        reduced = [axis for axis in access.axes if axis in stage.reduced]
-        if access.stride(unrolled) not in (0.0, 1.0) and _is_cold(stage, item, target):
-            run = math.prod(stage.extent(axis) for axis in reduced)
-            total += _RUN_START / max(1.0, run) * _own(stage, item) / whole
-    return total
-
-
-@dataclass(frozen=True, slots=True)
-class _Traffic:
-    """Bytes of an operand per element of the iteration space, were it read once, and what makes it be read again.
-
-    `again` is the number of positions of data axes that neither the operand nor the tile has; `panel` and `row` are bytes
-    of one column or row of the operand along a pass of the reduction, `cycles` the price of a byte where it lies.
-    """
-
-    once: float
-    again: float
-    has_rows: bool
-    has_lanes: bool
-    slice_bytes: float
-    cycles: float
-
-    def cost(self, frame: _Frame, vectors: int, count: int) -> float:
-        """Cycles per element of the iteration space with blocks of the tile's rows and panels."""
-        total = self.once * self.again * self.cycles
-        target = frame.l2_bytes / 2
-        if not self.has_rows and frame.unrolled is not None:
-            held = _BLOCK_TILES * count if self.slice_bytes * vectors * frame.lanes <= target else count
-            total *= max(1.0, frame.stage.extent(frame.unrolled) / held)
-        if not self.has_lanes:
-            panel = vectors * frame.lanes
-            held = _BLOCK_TILES * panel if self.slice_bytes * _BLOCK_TILES * count <= target else panel
-            total *= max(1.0, frame.stage.extent(frame.vector) / held)
-        return total
-
-
-def _traffic(
-    stage: Stage, packed: tuple[Term, ...], vector: Axis, unrolled: Axis | None, target: Target
-) -> Iterator[_Traffic]:
-    """What each operand costs to bring in, from memory or from the second-level cache."""
-    if stage.ranges:
-        return  # a group's operands are judged by grouping
-    known = (*stage.axes, *stage.reduced)
-    whole = math.prod(stage.extent(axis) for axis in known)
-    length = min(_BLOCK_LENGTH, math.prod(stage.extent(axis) for axis in stage.reduced))
-    for item in [t for t in _unpacked(stage, packed) if isinstance(t.op, Load)] + list(packed):
-        size = item.dtype.bits / 8
-        cold = any(_is_cold(stage, t, target) for t in walk(item) if isinstance(t.op, Load))
-        tile = [vector, *([unrolled] if unrolled is not None else [])]
-        again = math.prod(stage.extent(axis) for axis in stage.axes if axis not in item.free and axis not in tile)
-        yield _Traffic(
-            size * _own(stage, item) / whole,
-            again,
-            unrolled in item.free,
-            vector in item.free,
-            length * size,
-            _COLD_BYTE if cold else _NEAR_BYTE,
-        )
-
-
-def _packing(stage: Stage, packed: tuple[Term, ...], vector: Axis, target: Target) -> float:
-    """Cycles per element of the iteration space that copying operands takes, where each call copies them anew."""
-    if stage.ranges:
-        return 0.0  # a group copies once for many blocks of rows
-    whole = math.prod(stage.extent(axis) for axis in (*stage.axes, *stage.reduced))
-    total = 0.0
-    for item in packed:
-        loads = [t for t in walk(item) if isinstance(t.op, Load)]
-        if is_packed_once(item):
-            continue
-        each = _COPY if all(access_of(t).is_vector(vector) for t in loads) else _GATHERED_COPY
-        each += _COLD_COPY * any(_is_cold(stage, t, target) for t in loads)
-        total += each * _own(stage, item) / whole
-    return total
-
-
-def _unpacked(stage: Stage, packed: tuple[Term, ...]) -> list[Term]:
-    """The terms that the inner loop evaluates: all of the bodies but what is inside packed subterms."""
-    found: dict[Term, None] = {}
-    stack = [partial.body for partial in stage.partials]
-    while stack:
-        item = stack.pop()
-        if item not in found and item not in packed:
-            found[item] = None
-            stack.extend(children(item))
-    return list(found)
-
-
 def _operations(stage: Stage, packed: tuple[Term, ...]) -> tuple[frozenset[Axis], ...]:
     """What each arithmetic operation of the inner loop depends on; the last product goes into the sum for nothing."""
     products = {p.body for p in stage.partials if isinstance(p.body.op, Mul)}
-    return tuple(item.free for item in _unpacked(stage, packed) if item.args and item not in products)
+    return tuple(item.free for item in inner_terms(stage, packed) if item.args and item not in products)
 
 
 def _decodes(stage: Stage, packed: tuple[Term, ...]) -> bool:
     """Whether operands are converted in the inner loop, which takes registers beside the product's own."""
-    return any(isinstance(item.op, Cast) for item in _unpacked(stage, packed))
+    return any(isinstance(item.op, Cast) for item in inner_terms(stage, packed))
 
 
 def unrolled_reductions(stage: Stage, vector: Axis | None, chains: int) -> tuple[tuple[Axis, int], ...]:
@@ -278,18 +174,7 @@ def ordered_reductions(stage: Stage, vector: Axis | None) -> list[Axis]:
 def reduced_rank(stage: Stage, axis: Axis) -> float:
     """The stride along the axis of the largest operand that has it."""
     loads = [item for item in stage.loads() if access_of(item).stride(axis) not in (None, 0.0)]
-    return abs(access_of(max(loads, key=lambda item: _own(stage, item))).stride(axis) or 0.0) if loads else 0.0
-
-
-def _own(stage: Stage, item: Term) -> float:
-    """How many elements of a term the nest uses."""
-    return math.prod(stage.extent(axis) for axis in (*stage.axes, *stage.reduced) if axis in item.free)
-
-
-def _is_cold(stage: Stage, item: Term, target: Target) -> bool:
-    """Whether a load comes from memory: weights, and operands larger than the second-level cache."""
-    assert isinstance(item.op, Load)
-    return item.op.tensor.frozen or _own(stage, item) * item.dtype.bits / 8 > target.l2_bytes
+    return abs(access_of(max(loads, key=lambda item: elements_used(stage, item))).stride(axis) or 0.0) if loads else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,8 +202,7 @@ class _Frame:
     operations: tuple[frozenset[Axis], ...]
     once: float
     restarts: float
-    traffic: tuple[_Traffic, ...]
-    l2_bytes: int
+    traffic: tuple[Traffic, ...]
 
     @property
     def reduces_lanes(self) -> bool:
@@ -387,7 +271,7 @@ class _Frame:
             max(work * sums / 2.0, loads / _LOADS_PER_CYCLE, arithmetic / _OPERATIONS_PER_CYCLE, steps) + 0.15 * loads
         )
         cycles += self._edge_cost(vectors, count, chains)
-        moved = sum(operand.cost(self, vectors, count) for operand in self.traffic)
+        moved = sum(operand.cost(vectors, count) for operand in self.traffic)
         return (
             cycles / (work * self.lanes * self._use(vectors, count))
             + moved
@@ -404,7 +288,7 @@ class _Frame:
         """Horizontal sums and scattered stores, spread over the length of the reduction."""
         length = math.prod(self.stage.extent(axis) for axis in self.stage.reduced)
         if self.unrolled is not None:
-            length = min(length, _BLOCK_LENGTH)  # each pass stores the result
+            length = min(length, PASS_LENGTH)  # each pass stores the result
         if self.reduces_lanes:
             steps = max(1.0, length / (self.lanes * vectors))
             return (_HORIZONTAL + chains) * count * len(self.stage.partials) / steps
@@ -435,36 +319,9 @@ def _operands(
         if item in packed:
             found[item] = _Operand(item.free, 1.0)
         elif isinstance(item.op, Load):
-            found[item] = _Operand(item.free, _load_price(stage, item, vector, unrolled, lanes))
+            found[item] = _Operand(item.free, load_price(stage, item, vector, unrolled, lanes))
         stack.extend(() if item in packed else children(item))
     return list(found.values())
-
-
-def _load_price(stage: Stage, item: Term, vector: Axis, unrolled: Axis | None, lanes: int) -> float:
-    """Loads that one load amounts to: gathers take one a lane, rows far apart cost translations and cache lines.
-
-    Where few rows of the tile share it, an operand is streamed through in passes, and lines do not wait to be used again.
-    """
-    access = access_of(item)
-    if not access.is_vector(vector):
-        return _GATHER * lanes
-    shared = vector not in item.free
-    if shared and (unrolled is None or stage.extent(vector) >= _STAGED * lanes):
-        return 1.0  # (read where it is made dense, or once)
-    jumps = {axis: abs(access.stride(axis) or 0.0) * item.dtype.itemsize for axis in stage.reduced}
-    jump = max(jumps.values(), default=0.0)
-    if jump < _LONG_JUMP:
-        return 1.0
-    if unrolled is None or stage.extent(unrolled) < MANY_ROWS:
-        return _FAR
-    rows = min(_BLOCK_LENGTH, math.prod(stage.extent(axis) for axis in stage.reduced if jumps[axis] >= _LONG_JUMP))
-    price = _FAR if jump < _PAGE else _FARTHER
-    if rows > _WAYS * _L2_PERIOD / math.gcd(int(jump), _L2_PERIOD):
-        price = _FAR_CONFLICT
-    elif rows > _WAYS * _L1_PERIOD / math.gcd(int(jump), _L1_PERIOD):
-        price = _CONFLICT
-    adjacent = shared and access.stride(unrolled) == 1.0
-    return 1.0 + (price - 1.0) / 2 if adjacent else price
 
 
 def _packed_operands(stage: Stage, vector: Axis, unrolled: Axis | None) -> tuple[Term, ...]:
@@ -480,11 +337,6 @@ def _packed_operands(stage: Stage, vector: Axis, unrolled: Axis | None) -> tuple
         elif item.free & set(stage.reduced) and _worth_packing(stage, item, vector):
             found[item] = None
     return tuple(found)
-
-
-def is_packed_once(item: Term) -> bool:
-    """A plain weight: its copy replaces it, made before the first call.  (Decoded weights would grow, so they are not.)"""
-    return isinstance(item.op, Load) and item.op.tensor.frozen and item.op.tensor.storage is None
 
 
 def _worth_packing(stage: Stage, item: Term, vector: Axis) -> bool:
@@ -503,4 +355,4 @@ def _worth_packing(stage: Stage, item: Term, vector: Axis) -> bool:
         return True
     jump = max((abs(a.stride(axis) or 0.0) for a in loads for axis in stage.reduced), default=0.0)
     reuse = _FROZEN_REUSE if is_packed_once(item) else _LONG_REUSE
-    return jump * item.dtype.itemsize >= _LONG_JUMP and own * item.dtype.itemsize >= _LARGE and whole / own >= reuse
+    return jump * item.dtype.itemsize >= LONG_JUMP and own * item.dtype.itemsize >= _LARGE and whole / own >= reuse
