@@ -30,7 +30,7 @@ from snell.graph.primitives import (
     SumReduce,
     Unary,
 )
-from snell.rewrite.selection import selects_one
+from snell.rewrite.selection import selecting, selects_one
 from snell.symbolic import Axis, Expr, View, as_expr
 
 __all__ = ["cut_nodes", "typical_size"]
@@ -67,6 +67,8 @@ class _State:
     cost: dict[Node, float] = field(default_factory=dict[Node, float])
     frozen: set[Node] = field(default_factory=set[Node])
     positional: set[Node] = field(default_factory=set[Node])
+    masks: frozenset[Node] = frozenset()
+    """Equations that turn a sum into an indexed load: stored, they would be a row for every position."""
 
     def is_inline(self, node: Node) -> bool:
         return node not in self.stored and not isinstance(node.op, Source)
@@ -81,6 +83,7 @@ def cut_nodes(graph: Graph) -> tuple[Node, ...]:
             readers[operand.node][node] = None
     outputs = {operand.node for operand in graph.roots()}
     state = _State({node: tuple(found) for node, found in readers.items()})
+    state.masks = frozenset(mask for n in nodes if isinstance(n.op, SumReduce) for mask in _masks(n, n.op))
     for node in nodes:
         _visit(state, node)
         if node in outputs:
@@ -182,15 +185,25 @@ def _joins(reader: Node, inside: dict[Node, None]) -> bool:
 def _repeats(state: _State, operand: Operand) -> bool:
     """An expensive element-wise value read by several consumers, or at many more points than it has."""
     node = operand.node
-    if node in state.frozen or state.cost[node] < _EXPENSIVE:
+    if node in state.frozen or node in state.masks or state.cost[node] < _EXPENSIVE:
         return False
     return len(state.readers[node]) > 1 or _volume(operand.shape) >= _MANY * _volume(node.shape)
+
+
+def _masks(node: Node, op: Reduce) -> tuple[Node, ...]:
+    return selecting(node.operands[0], _bound_axes(node, op))
+
+
+def _bound_axes(node: Node, op: Reduce) -> frozenset[Axis]:
+    """The operand's coordinates that a reduction runs over."""
+    (operand,) = node.operands
+    return frozenset(a for k in op.axes for a in as_expr(Axis(f"i{k}", operand.shape[k])).axes())
 
 
 def _visit_reduction(state: _State, node: Node) -> None:
     (operand,) = node.operands
     assert isinstance(node.op, Reduce)
-    bound = frozenset(a for k in node.op.axes for a in as_expr(Axis(f"i{k}", operand.shape[k])).axes())
+    bound = _bound_axes(node, node.op)
     if isinstance(node.op, SumReduce) and selects_one(operand, bound):
         state.cost[node] = _LOAD
         return

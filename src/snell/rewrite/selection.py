@@ -11,12 +11,17 @@ from snell.graph.node import Node, Operand
 from snell.graph.primitives import Constant, Contiguous, Iota, LessThan, Mul
 from snell.symbolic import Axis
 
-__all__ = ["selects_one"]
+__all__ = ["selecting", "selects_one"]
 
 
 def selects_one(operand: Operand, bound: frozenset[Axis]) -> bool:
     """Whether a sum of `operand` over the `bound` coordinates keeps at most one position of one of them."""
-    return any(_fixes(condition, bound) for condition in _conditions(operand))
+    return bool(selecting(operand, bound))
+
+
+def selecting(operand: Operand, bound: frozenset[Axis]) -> tuple[Node, ...]:
+    """The masks under a sum of `operand` that leave at most one position of a `bound` coordinate."""
+    return tuple(condition.node for condition in _conditions(operand) if _fixes(condition, bound))
 
 
 def _conditions(operand: Operand) -> list[Operand]:
