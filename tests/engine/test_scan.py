@@ -115,7 +115,9 @@ def test_fibonacci_numbers_are_exact(engine: Engine):
 
 
 def test_carries_that_change_places_each_step_do_not_meet(engine: Engine):
-    f = CompiledFunction(lambda a, b, n: sn.scan(lambda c, _: ((c[1], c[0]), c[0]), (a, b), length=n), engine, static=("n",))
+    f = CompiledFunction(
+        lambda a, b, n: sn.scan(lambda c, _: ((c[1], c[0]), c[0]), (a, b), length=n), engine, static=("n",)
+    )
     a, b = floats(5), floats(5)
     for n in (1, 2, 3, 4):
         (x, y), rows = f(a, b, n)

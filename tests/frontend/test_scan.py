@@ -49,7 +49,7 @@ def test_fibonacci_numbers_are_exact_in_i64():
 
 
 def test_carries_rows_and_results_are_trees():
-    Point = namedtuple("Point", "x y")  # noqa: PYI024 - what users have
+    Point = namedtuple("Point", "x y")
 
     def body(carry: Any, row: Any) -> Any:
         moved = Point(carry["at"].x + row[0], carry["at"].y * row[1]["f"])

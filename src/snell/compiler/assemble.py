@@ -21,9 +21,9 @@ from snell.graph.primitives import Input
 from snell.loops.build import BuiltKernel
 from snell.loops.ir import Blocked, Buffer, BufferScope
 from snell.rewrite.term import Tensor
+from snell.runtime import program as runtime
 from snell.runtime.arena import Allocation, plan
 from snell.runtime.binding import Assembled
-from snell.runtime import program as runtime
 from snell.runtime.program import BufferSlot, Call, Carry, Check, CodeObject, Program, Repeat, Role, Row
 from snell.symbolic import Dim, Expr, as_expr, as_size, product
 

@@ -235,9 +235,7 @@ def _donate(
     return tuple(result), aliases
 
 
-def _readers(
-    graph: Graph, program: Sequence[Instance], tensors: Mapping[Node, Tensor]
-) -> dict[Tensor, list[Tensor]]:
+def _readers(graph: Graph, program: Sequence[Instance], tensors: Mapping[Node, Tensor]) -> dict[Tensor, list[Tensor]]:
     """Who reads each tensor: the definitions that load it, and the results of scans on it."""
     readers: dict[Tensor, list[Tensor]] = {}
     loaded = {template: _loaded(template) for template in {i.template: None for i in program}}

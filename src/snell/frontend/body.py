@@ -29,7 +29,8 @@ def extracted(
     body = _Body(trace, home, tuple(stand_ins), carries)
     body.sort(outputs)
     named = [
-        (f"carry{k}" if k < carries else f"made{k - carries}", body.inside(operand)) for k, operand in enumerate(outputs)
+        (f"carry{k}" if k < carries else f"made{k - carries}", body.inside(operand))
+        for k, operand in enumerate(outputs)
     ]
     graph = Graph(tuple(named), body.checks())
     names = (*body.names, *(node.op.name for node in body.invariants if isinstance(node.op, Input)))

@@ -47,9 +47,7 @@ class Trace:
     default_evaluator: ClassVar[Evaluator | None] = None
     """Evaluates tensors made from nothing; the package sets it once, on import."""
 
-    def __init__(
-        self, evaluator: Evaluator | None = None, *, floating: bool = False, capturing: bool = False
-    ) -> None:
+    def __init__(self, evaluator: Evaluator | None = None, *, floating: bool = False, capturing: bool = False) -> None:
         self.builder = Builder()
         self.evaluator = evaluator or (Trace.default_evaluator if floating else None)
         self.floating = floating

@@ -8,7 +8,7 @@ nor row is computed once, outside (`frontend.body`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 

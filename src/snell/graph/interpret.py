@@ -82,7 +82,7 @@ def repeated(loop: Loop, arrays: Sequence[Array], sizes: Mapping[Dim, int]) -> l
         for k, (_, operand) in enumerate(loop.body.outputs)
         if k >= loop.carries
     ]
-    own = {dim: sizes[dim] for dim in loop.body.dims()}
+    own: dict[Dim | str, int] = {dim: sizes[dim] for dim in loop.body.dims()}
     for step in range(size_of(loop.length, sizes)):
         given |= dict(zip(loop.carry_names(), carries, strict=True))
         given |= dict(zip(loop.row_names(), (array[step] for array in walked), strict=True))

@@ -108,19 +108,21 @@ def _visit(state: _State, node: Node) -> None:
             state.cost[node] = 0.0
             state.positional.add(node)
         case Random():
-            for operand in node.operands:
-                if state.is_inline(operand.node):
-                    _store(state, operand.node)
+            _store_operands(state, node)
             state.cost[node] = 20.0
         case Reduce():
             _visit_reduction(state, node)
         case Structured():
-            for operand in node.operands:
-                if state.is_inline(operand.node):
-                    _store(state, operand.node)
+            _store_operands(state, node)
             _store(state, node)
         case _:
             _visit_elementwise(state, node)
+
+
+def _store_operands(state: _State, node: Node) -> None:
+    for operand in node.operands:
+        if state.is_inline(operand.node):
+            _store(state, operand.node)
 
 
 def _visit_elementwise(state: _State, node: Node) -> None:

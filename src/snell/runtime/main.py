@@ -161,9 +161,7 @@ class _Writer:
         none = self.emit(f"icmp eq i64 {length}, 0")
         size = self.expression(self.program.buffers[carry.result].nbytes)
         copied = self.emit(f"select i1 {none}, i64 {size}, i64 0")
-        self.lines.append(
-            f"call void @llvm.memcpy.p0.p0.i64(ptr {result}, ptr {initial}, i64 {copied}, i1 false)"
-        )
+        self.lines.append(f"call void @llvm.memcpy.p0.p0.i64(ptr {result}, ptr {initial}, i64 {copied}, i1 false)")
         first = self.emit(f"select i1 {odd}, ptr {result}, ptr {spare}")
         second = self.emit(f"select i1 {odd}, ptr {spare}, ptr {result}")
         return initial, first, second

@@ -115,7 +115,10 @@ Step = Call | Repeat
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """After the calls (or the steps of the repetition that owns it), a nonzero `flag` (one integer or bool) fails; `value` (one integer) enters `message`."""
+    """A nonzero `flag` (one integer or bool) fails, and `value` (one integer) enters `message`.
+
+    It is read after the calls, or after each step of the repetition that owns it.
+    """
 
     flag: int
     value: int

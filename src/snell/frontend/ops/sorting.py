@@ -23,7 +23,6 @@ from snell.frontend.ops.comparison import (
     where,
 )
 from snell.frontend.ops.creation import iota
-from snell.frontend.ops.division import modulo
 from snell.frontend.ops.elementwise import astype
 from snell.frontend.ops.indexing import take
 from snell.frontend.ops.joining import pad
@@ -126,12 +125,12 @@ def _exchanged(carry: tuple[Tensor, Tensor], stage: Tensor) -> tuple[tuple[Tenso
     size = known_size(keys.shape[-1], "sort")
     distance = astype(astype(stage[0], i32), i64)
     block, run = (_block(size, stage[k]) for k in (1, 2))
-    is_low = less(modulo(block, 2), 1)
+    is_low = logical_not(_is_odd(block))
     other_key, other_order = (_partner(x, distance, is_low) for x in (keys, order))
     tied = logical_and(equal(keys, other_key), less(order, other_order))
     is_least = logical_or(less(keys, other_key), tied)
     # The lesser stays in an even block of a rising run, the greater in an odd one, and the reverse where runs fall.
-    stays = less(0, modulo(block + run + astype(is_least, i32), 2))
+    stays = _is_odd(block + run + astype(is_least, block.dtype))
     return (where(stays, keys, other_key), where(stays, order, other_order)), None
 
 
@@ -144,4 +143,13 @@ def _partner(x: Tensor, distance: Tensor, is_low: Tensor) -> Tensor:
 
 def _block(size: int, inverse: Tensor) -> Tensor:
     """The number of the block of `1/inverse` positions in which each one lies."""
-    return astype(astype(iota(size, i32, trace=inverse.trace), inverse.dtype) * inverse, i32)
+    return _truncated(astype(iota(size, i32, trace=inverse.trace), inverse.dtype) * inverse)
+
+
+def _is_odd(number: Tensor) -> Tensor:
+    """Of whole numbers in a float dtype: halves are exact, and an integer division of lanes is slow."""
+    return less(_truncated(number * 0.5), number * 0.5)
+
+
+def _truncated(number: Tensor) -> Tensor:
+    return astype(astype(number, i32), number.dtype)
