@@ -313,7 +313,7 @@ def _fitted(value: Any, carry: Any) -> Any:
     return sn.tanh(value + carry) if value.shape == carry.shape else carry * 0.5 + sn.tanh(sn.mean(value))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(bodies())
 def test_compiled_bodies_mean_what_the_interpreter_says(shared: Engine, case: tuple[Graph, dict[str, np.ndarray]]):
     graph, values = case

@@ -196,10 +196,16 @@ def _repeats(state: _State, operand: Operand) -> bool:
     return len(state.readers[node]) > 1 or _volume(operand.shape) >= _MANY * _volume(node.shape)
 
 
+def _bound_axes(node: Node, op: Reduce) -> frozenset[Axis]:
+    """The operand's coordinates that a reduction runs over."""
+    (operand,) = node.operands
+    return frozenset(a for k in op.axes for a in as_expr(Axis(f"i{k}", operand.shape[k])).axes())
+
+
 def _visit_reduction(state: _State, node: Node) -> None:
     (operand,) = node.operands
     assert isinstance(node.op, Reduce)
-    bound = frozenset(a for k in node.op.axes for a in as_expr(Axis(f"i{k}", operand.shape[k])).axes())
+    bound = _bound_axes(node, node.op)
     if isinstance(node.op, SumReduce) and selects_one(operand, bound):
         state.cost[node] = _LOAD
         return

@@ -152,8 +152,9 @@ def _expression(value: Term) -> Expr:
             low, high = inner.bounds()
             if value.dtype.range[0] <= low and high <= value.dtype.range[1]:
                 return inner
-        case Add():
-            total = _expression(value.args[0]) + _expression(value.args[1])
+        case Add() | Mul() if all(argument.dtype == value.dtype for argument in value.args):
+            a, b = (_expression(argument) for argument in value.args)
+            total = a + b if isinstance(value.op, Add) else a * b
             low, high = total.bounds()
             if value.dtype.range[0] <= low and high <= value.dtype.range[1]:
                 return total

@@ -1,32 +1,34 @@
-"""Sorting along an axis by Batcher's bitonic network (1968): O(log² n) compare-exchange steps on views.
+"""Sorting along an axis by Batcher's bitonic network (1968): one compare-exchange step, repeated by a scan.
 
 Elements are ordered by (value, original index), so the sort is stable.  NaN counts as greater than every number, as in
-PyTorch: last in ascending order, first in descending.  Extents must be known.  A loop over `scan` may replace the
-network; `sort`, `argsort` and `topk` are its only callers.
+PyTorch: last in ascending order, first in descending.  Extents must be known.
 """
 
 from __future__ import annotations
 
 import math
 
-from snell.dtypes import DType, bool_, i32, u8
+import numpy as np
+
+from snell.dtypes import DType, bool_, i32, i64, u8
 from snell.errors import ShapeError
 from snell.frontend.ops.comparison import (
+    equal,
     isnan,
     less,
     logical_and,
     logical_not,
     logical_or,
-    logical_xor,
     reversed_order,
     where,
 )
 from snell.frontend.ops.creation import iota
-from snell.frontend.ops.division import modulo
 from snell.frontend.ops.elementwise import astype
-from snell.frontend.ops.joining import pad, stack
-from snell.frontend.ops.movement import crop, movedim, reshape
+from snell.frontend.ops.indexing import take
+from snell.frontend.ops.joining import pad
+from snell.frontend.ops.movement import crop, movedim
 from snell.frontend.promotion import as_tensor, broadcast
+from snell.frontend.scan import scan
 from snell.frontend.shapes import known_size, normal_axis
 from snell.frontend.tensor import Tensor, TensorLike
 from snell.symbolic import show_shape
@@ -105,32 +107,49 @@ def _greatest(dtype: DType) -> float:
 
 
 def _network(keys: Tensor, order: Tensor, size: int) -> tuple[Tensor, Tensor]:
-    """Runs of length `run` are sorted in alternating directions, then merged pairwise."""
-    run = 2
-    while run <= size:
-        distance = run // 2
-        while distance:
-            keys, order = _exchange(keys, order, run, distance)
-            distance //= 2
-        run *= 2
+    """Runs of length `run` are sorted in alternating directions, then merged pairwise; one scan step a stage."""
+    runs = [1 << k for k in range(1, size.bit_length())]
+    stages = [(run >> k, run) for run in runs for k in range(1, run.bit_length())]
+    exact = np.float32 if size <= 1 << 24 else np.float64
+    table = np.asarray([(distance, 1 / distance, 1 / run) for distance, run in stages], exact).reshape(-1, 3)
+    (keys, order), _ = scan(_exchanged, (keys, order), table)
     return keys, order
 
 
-def _exchange(keys: Tensor, order: Tensor, run: int, distance: int) -> tuple[Tensor, Tensor]:
-    """Compare elements `distance` apart; runs with an odd number are put in falling order."""
+def _exchanged(carry: tuple[Tensor, Tensor], stage: Tensor) -> tuple[tuple[Tensor, Tensor], None]:
+    """Each element beside the one a distance of 2ᵏ away: the lesser stays below, or above in runs of odd number.
+
+    `stage` holds the distance, its inverse and the inverse of the run, all powers of two and therefore exact.
+    """
+    keys, order = carry
     size = known_size(keys.shape[-1], "sort")
-    blocks = size // (2 * distance)
-    shape = [*keys.shape[:-1], blocks, 2, distance]
-    low_key, high_key = (crop(reshape(keys, shape), -2, k, 1) for k in (0, 1))
-    low_order, high_order = (crop(reshape(order, shape), -2, k, 1) for k in (0, 1))
-    tied = logical_and(logical_not(less(low_key, high_key)), less(high_order, low_order))
-    swap = logical_or(less(high_key, low_key), tied)
-    if run < size:
-        block = iota(blocks, i32, trace=keys.trace) * (2 * distance)
-        falls = logical_not(less(modulo(block, 2 * run), run))
-        swap = logical_xor(swap, reshape(falls, [blocks, 1, 1]))
-    exchanged = [
-        stack([where(swap, high, low), where(swap, low, high)], -2)
-        for low, high in ((low_key, high_key), (low_order, high_order))
-    ]
-    return reshape(exchanged[0], keys.shape), reshape(exchanged[1], order.shape)
+    distance = astype(astype(stage[0], i32), i64)
+    block, run = (_block(size, stage[k]) for k in (1, 2))
+    is_low = logical_not(_is_odd(block))
+    other_key, other_order = (_partner(x, distance, is_low) for x in (keys, order))
+    tied = logical_and(equal(keys, other_key), less(order, other_order))
+    is_least = logical_or(less(keys, other_key), tied)
+    # The lesser stays in an even block of a rising run, the greater in an odd one, and the reverse where runs fall.
+    stays = _is_odd(block + run + astype(is_least, block.dtype))
+    return (where(stays, keys, other_key), where(stays, order, other_order)), None
+
+
+def _partner(x: Tensor, distance: Tensor, is_low: Tensor) -> Tensor:
+    """The element `distance` further on, or back: both are read where they lie, none is gathered."""
+    place = iota(x.shape[-1], i64, trace=x.trace)
+    ahead, behind = (take(x, place + step, -1, mode="zero") for step in (distance, distance * -1))
+    return where(is_low, ahead, behind)
+
+
+def _block(size: int, inverse: Tensor) -> Tensor:
+    """The number of the block of `1/inverse` positions in which each one lies."""
+    return _truncated(astype(iota(size, i32, trace=inverse.trace), inverse.dtype) * inverse)
+
+
+def _is_odd(number: Tensor) -> Tensor:
+    """Of whole numbers in a float dtype: halves are exact, and an integer division of lanes is slow."""
+    return less(_truncated(number * 0.5), number * 0.5)
+
+
+def _truncated(number: Tensor) -> Tensor:
+    return astype(astype(number, i32), number.dtype)
