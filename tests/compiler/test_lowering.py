@@ -7,7 +7,16 @@ import pytest
 from tests.compiler.programs import attention, lowered, spec
 
 import snell as sn
+from snell.dtypes import f32
+from snell.graph.primitives import Mul, ScalarFunction
+from snell.loops.build import build_kernel
+from snell.loops.grouping import Group
 from snell.loops.ir import Allocate, Blocked, BufferScope, Loop, Prefetch, statements
+from snell.loops.stage import Stage
+from snell.loops.verify import verify
+from snell.rewrite.term import Tensor, load, term
+from snell.symbolic import Axis, as_expr
+from snell.targets import AVX2
 
 
 def test_a_matrix_product_with_its_epilogue_is_one_kernel():
@@ -137,6 +146,20 @@ def test_local_buffers_are_allocated_inside_the_row_loop():
     (kernel,) = lowered(attention, *[spec(4, 96, 32)] * 3).kernels
     allocated = [b.name for s in statements(kernel.kernel.phases[0].body) if isinstance(s, Allocate) for b in s.buffers]
     assert len(allocated) == len(set(allocated)) >= 3
+
+
+def test_a_value_inside_a_group_has_room_for_the_inner_part_of_a_split_axis():
+    """`t[4*g + 2*r + a]` with g and r walked outside still has two positions; one would be written past its end."""
+    outer, rows, inner, lane = axes = Axis("g", 2), Axis("r", 2), Axis("a", 2), Axis("j", 16)
+    x, t, y = (Tensor(name, (8, 16), f32) for name in "xty")
+    places = (as_expr(outer) * 4 + as_expr(rows) * 2 + inner, as_expr(lane))
+    made = Stage(t, axes, places, (), (), term(ScalarFunction("exp"), (load(x, places),), f32))
+    used = Stage(y, axes, places, (), (), term(Mul(), (load(t, places), load(t, places)), f32))
+    group = Group((made, used), (outer, rows), frozenset({t}))
+    built = build_kernel(group, AVX2, 1, {})
+    verify(built.kernel)
+    (local,) = built.kernel.locals()
+    assert local.shape == (2, 16)
 
 
 def test_every_pass_is_timed():

@@ -22,6 +22,7 @@ from snell.loops.schedule import StageSchedule, schedule_stage
 from snell.loops.stage import Stage
 from snell.loops.staging import stage_rows
 from snell.loops.traffic import is_packed_once
+from snell.loops.verify import verify
 from snell.loops.work import least_claim
 from snell.rewrite.cut import typical_size
 from snell.rewrite.term import Index, Load, Tensor, Term, walk
@@ -55,6 +56,8 @@ def build_kernel(group: Group, target: Target, threads: int, built: dict[Group, 
     found = built.get(canonical)
     if found is None:
         found = built[canonical] = _build(canonical, target, threads)
+        for kernel in (found, *found.prepares):
+            verify(kernel.kernel)  # a wrong buffer would be written past its end: a few percent of compiling well spent
     return renamed_kernel(found, names)
 
 
@@ -273,20 +276,13 @@ def _row_share(group: Group, block: int, threads: int) -> int:
 
 
 def _local_buffer(stage: Stage, group: Group, rows: Axis, block: int) -> Buffer:
-    """A value that lives for one block of rows: fixed outer axes have extent 1, rows the block's."""
-    shape: list[int | Expr] = []
-    for place in stage.indices:
-        axes = place.axes()
-        if rows in axes:
-            shape.append(block)
-        elif axes and axes <= set(group.outer):
-            shape.append(1)
-        else:
-            shape.append(_extent_of(place))
-    return Buffer(stage.tensor, tuple(shape), Dense(), BufferScope.LOCAL, writable=True)
+    """A value that lives for one block of rows: along every dimension, what its index reaches from where the block begins."""
+    outer = dict.fromkeys(group.outer, 1) | {rows: block}
+    shape = tuple(_reach(place, outer) for place in stage.indices)
+    return Buffer(stage.tensor, shape, Dense(), BufferScope.LOCAL, writable=True)
 
 
-def _extent_of(place: Expr) -> int | Expr:
-    """One more than the greatest value of an index (axes at their last position)."""
-    last = place.substitute({axis: as_expr(axis.extent) - 1 for axis in place.axes()})  # type: ignore[arg-type]
-    return as_size(last + 1)
+def _reach(place: Expr, outer: Mapping[Axis, int]) -> int | Expr:
+    """One more than the greatest value of an index, with outer axes within one step of their levels."""
+    ranges = {axis: as_expr(outer.get(axis, axis.extent)) - 1 for axis in place.axes()}
+    return as_size(place.substitute(ranges) + 1)  # type: ignore[arg-type]
