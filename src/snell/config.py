@@ -49,7 +49,7 @@ class Config:
         cls, environ: Mapping[str, str], *, platform: str = sys.platform, home: Path | None = None
     ) -> "Config":
         """Read the ``SNELL_*`` variables; an ill-formed value is a ``ConfigError`` that names its variable."""
-        home = _home() if home is None else home
+        home = Path.home() if home is None else home
         return cls(
             threads=_threads(environ.get("SNELL_THREADS", "")),
             cache_dir=_folder(environ, "SNELL_CACHE_DIR", _user_cache(environ, platform, home)),
@@ -157,23 +157,9 @@ def _xdg(environ: Mapping[str, str], name: str, default: Path) -> Path:
     return folder if folder.is_absolute() else default
 
 
-def _home() -> Path:
-    try:
-        return Path.home()
-    except RuntimeError:
-        # HOME is unset and the user has no entry (a container with a foreign user id). Below this path nothing can be
-        # made, so the cache says once what to set. A shared temporary folder is no substitute: code is loaded from it.
-        return Path(os.devnull)
-
-
 def _folder(environ: Mapping[str, str], name: str, default: Path) -> Path:
     text = environ.get(name, "")
-    if not text:
-        return default
-    try:
-        return Path(text).expanduser()
-    except RuntimeError as error:
-        raise ConfigError(f"{name}: expected a folder, received {text!r} ({error}); give a full path") from error
+    return Path(text).expanduser() if text else default
 
 
 def _threads(text: str) -> int | None:

@@ -2,15 +2,12 @@
 
 import subprocess
 import sys
-from io import StringIO
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 from typer.testing import CliRunner
 
 from snell import __version__
-from snell.cli.compiling import compile_progress
 from snell.cli.main import COMMANDS, app
 from snell.config import process_environment
 
@@ -43,53 +40,6 @@ def test_help_imports_no_module_of_snell_beyond_the_package_itself() -> None:
     environment = process_environment() | {"PYTHONPATH": ":".join(filter(None, sys.path))}
     child = subprocess.run([sys.executable, "-c", source], env=environment, capture_output=True, text=True, check=False)
     assert child.returncode == 0, child.stderr
-
-
-def interrupted(*_: object, **__: object) -> None:
-    raise KeyboardInterrupt
-
-
-def full_disk(*_: object, **__: object) -> None:
-    raise OSError(28, "No space left on device", "/data/models")
-
-
-def test_ctrl_c_is_one_line_and_the_exit_code_of_an_interrupted_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("snell.cli.models.model_store", interrupted)
-    result = RUNNER.invoke(app, ["models", "list"])
-    assert result.exit_code == 130
-    assert result.stderr.strip() == "stopped by Ctrl-C"
-
-
-def test_an_error_of_the_operating_system_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("snell.cli.models.model_store", full_disk)
-    result = RUNNER.invoke(app, ["models", "list"])
-    assert result.exit_code == 1
-    assert "No space left on device" in result.stderr
-    assert len(result.stderr.strip().splitlines()) == 1
-
-
-@pytest.mark.parametrize("model", ["missing.gguf", "a" * 5000, "text.gguf", "empty.gguf", "."])
-def test_a_model_that_is_none_is_a_clean_error(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("text.gguf").write_text("some text, not a model")
-    Path("empty.gguf").touch()
-    result = RUNNER.invoke(app, ["run", model, "hello"])
-    assert result.exit_code == 1
-    assert result.stderr.startswith("error: ")
-    assert "Traceback" not in result.stderr
-
-
-def test_compiling_draws_a_bar_on_a_terminal_and_nothing_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown = {terminal: StringIO() for terminal in (True, False)}
-    for terminal, file in shown.items():
-        console = Console(file=file, force_terminal=terminal)
-        monkeypatch.setattr("snell.cli.compiling.errors", console)
-        with compile_progress() as progress:
-            progress(0, 0)
-            progress(1, 2)
-            progress(2, 2)
-    assert "compiling kernels" in shown[True].getvalue()
-    assert shown[False].getvalue() == ""
 
 
 def test_version_is_the_package_s() -> None:

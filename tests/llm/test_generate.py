@@ -30,16 +30,6 @@ def greedy_ids(model: LanguageModel) -> list[int]:
     return ids[start:]
 
 
-@pytest.mark.parametrize(
-    ("prompt", "options"),
-    [("a\ud800b", {}), (None, {}), ("", {}), ("a", {"max_tokens": 1.5}), ("a", {"max_tokens": -1}), ("a", {"stop": 3}),
-     ("a", {"temperature": -1.0}), ("a", {"top_p": 0.0}), ("a", {"top_p": 1.5})],
-)  # fmt: skip
-def test_a_prompt_or_option_that_means_nothing_is_a_config_error(model: LanguageModel, prompt, options) -> None:
-    with pytest.raises(ConfigError, match=r"expected|prompt"):
-        model.generate(prompt, **({"max_tokens": 1} | options))
-
-
 def test_greedy_decoding_takes_the_likeliest_token_of_whole_passes(model: LanguageModel, greedy_ids: list[int]) -> None:
     generation = model.generate("hello", max_tokens=12, temperature=0.0, logit_bias=FORBID_EOS)
     assert list(generation.token_ids) == greedy_ids

@@ -4,7 +4,6 @@ from typing import Annotated
 
 import typer
 
-from snell.cli.compiling import compile_progress
 from snell.cli.console import errors
 from snell.cli.generation import sampling, write_chunks
 from snell.cli.models_folder import model_path
@@ -35,21 +34,16 @@ def chat(
     """Talk with a language model."""
     config = Config.from_environment(process_environment())
     path = model_path(model, config, offline=offline)
-    with compile_progress() as progress:
-        language_model = load(path, context=context, threads=threads or config.threads, progress=progress)
-        if not language_model.has_chat_template:
-            raise UnsupportedError(
-                f"{model} has no chat template, so it cannot hold a conversation; use `snell run --raw`"
-            )
-        options = sampling(
-            max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, seed=seed
-        )
-        messages = [{"role": "system", "content": system}] if system else []
-        errors.print("An empty line ends the conversation.", style="dim")
-        while asked := _ask():
-            messages.append({"role": "user", "content": asked})
-            answer = write_chunks(language_model.generate(messages, stream=True, **options))
-            messages.append({"role": "assistant", "content": answer})
+    language_model = load(path, context=context, threads=threads or config.threads)
+    if not language_model.has_chat_template:
+        raise UnsupportedError(f"{model} has no chat template, so it cannot hold a conversation; use `snell run --raw`")
+    options = sampling(max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, seed=seed)
+    messages = [{"role": "system", "content": system}] if system else []
+    errors.print("An empty line ends the conversation.", style="dim")
+    while asked := _ask():
+        messages.append({"role": "user", "content": asked})
+        answer = write_chunks(language_model.generate(messages, stream=True, **options))
+        messages.append({"role": "assistant", "content": answer})
 
 
 def _ask() -> str:

@@ -38,9 +38,6 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
     }
 )
 
-# What a shell reports of a process that SIGINT ended: 128 + 2.
-_INTERRUPTED = 130
-
 
 class CommandGroup(TyperGroup):
     """The commands, loaded when one is run; their errors, shown without a traceback."""
@@ -57,25 +54,9 @@ class CommandGroup(TyperGroup):
         except SnellError as error:
             if ctx.params["debug"]:
                 raise
-            _show(error)
+            console.errors.print(f"[red]error:[/red] {type(error).__name__}: ", end="")
+            console.errors.print(str(error), markup=False, soft_wrap=True)
             raise typer.Exit(1) from error
-        except KeyboardInterrupt as interrupt:
-            if ctx.params["debug"]:
-                raise
-            console.errors.print("\nstopped by Ctrl-C")
-            raise typer.Exit(_INTERRUPTED) from interrupt
-        except BrokenPipeError:
-            raise  # the reader of our output has left, which click ends quietly
-        except OSError as error:
-            if ctx.params["debug"]:
-                raise
-            _show(error)
-            raise typer.Exit(1) from error
-
-
-def _show(error: Exception) -> None:
-    console.errors.print(f"[red]error:[/red] {type(error).__name__}: ", end="")
-    console.errors.print(str(error), markup=False, soft_wrap=True)
 
 
 app = typer.Typer(

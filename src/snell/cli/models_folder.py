@@ -1,6 +1,5 @@
 """From what a user calls a model to the file or folder to open, with a progress bar while one is installed."""
 
-from contextlib import suppress
 from pathlib import Path
 
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
@@ -22,9 +21,8 @@ def model_store(config: Config) -> ModelStore:
 def model_path(model: str, config: Config, *, offline: bool = False) -> Path:
     """The path itself if it exists, else the model of that short name, installed on its first use."""
     path = Path(model).expanduser()
-    with suppress(OSError):  # such as a name that is too long for any file
-        if path.exists():
-            return path
+    if path.exists():
+        return path
     if model in CATALOGUE:
         return install(model, config, offline=offline)
     raise ModelNotFoundError(

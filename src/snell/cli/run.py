@@ -5,7 +5,6 @@ from typing import Annotated, Any
 
 import typer
 
-from snell.cli.compiling import compile_progress
 from snell.cli.console import errors, output
 from snell.cli.generation import sampling, write_chunks
 from snell.cli.models_folder import model_path
@@ -37,19 +36,16 @@ def run(
     """Answer one prompt with a language model."""
     config = Config.from_environment(process_environment())
     path = model_path(model, config, offline=offline)
-    with compile_progress() as progress:
-        language_model = load(path, context=context, threads=threads or config.threads, progress=progress)
-        options = sampling(
-            max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, seed=seed
-        )
-        asked: str | list[dict[str, str]] = prompt
-        if not raw and language_model.has_chat_template:
-            asked = [{"role": "user", "content": prompt}]
-        if as_json:
-            output.out(json.dumps(_fields(language_model.generate(asked, **options))), highlight=False)
-            return
-        write_chunks(language_model.generate(asked, stream=True, **options))
-        errors.print()
+    language_model = load(path, context=context, threads=threads or config.threads)
+    options = sampling(max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, seed=seed)
+    asked: str | list[dict[str, str]] = prompt
+    if not raw and language_model.has_chat_template:
+        asked = [{"role": "user", "content": prompt}]
+    if as_json:
+        output.out(json.dumps(_fields(language_model.generate(asked, **options))), highlight=False)
+        return
+    write_chunks(language_model.generate(asked, stream=True, **options))
+    errors.print()
 
 
 def _fields(generation: Any) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from snell.compiler.assemble import assemble
@@ -25,16 +24,12 @@ _RESULT = "result:"
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to compile: target, threads the schedules are made for, precision policy, the object cache.
-
-    `on_progress(done, total)` hears how far it is and counts kernels; a total of 0 says that it is not known yet.
-    """
+    """How to compile: target, threads the schedules are made for, precision policy, and the object cache."""
 
     target: Target
     threads: int
     policy: Policy = Policy.DEFAULT
     fetch: ObjectSource = lambda _, build: build()
-    on_progress: Callable[[int, int], None] = lambda _done, _total: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +46,11 @@ class Compilation:
 
 def compile_graph(graph: Graph, options: Options) -> Compilation:
     """Run every pass; a pass that cannot go on raises CompileError."""
-    options.on_progress(0, 0)
     checked, checks = with_check_outputs(graph)
     renamed = Graph(tuple((_inner(name, graph), operand) for name, operand in checked.outputs))
     rewriter = ProgramRewriter(options.policy)
     lowered = lower_graph(renamed, rewriter, options.target, options.threads)
-    total = _distinct_kernels(lowered)
-    kernels = KernelCompiler(options.target, options.fetch, lambda done: options.on_progress(done, total))
+    kernels = KernelCompiler(options.target, options.fetch)
     with lowered.times.measure("emit and compile"):
         assembled = assemble(lowered, checks, kernels)
     with lowered.times.measure("main"):
@@ -67,11 +60,6 @@ def compile_graph(graph: Graph, options: Options) -> Compilation:
         )
     outputs = tuple(name for name, _ in graph.outputs)
     return Compilation(assembled, outputs, lowered, kernels, tuple(rewriter.reports), lowered.times)
-
-
-def _distinct_kernels(lowered: Lowered) -> int:
-    prepares = (prepare for kernel in lowered.kernels for prepare in kernel.prepares)
-    return len({built.kernel for built in (*lowered.kernels, *prepares)})
 
 
 def _inner(name: str, graph: Graph) -> str:

@@ -29,18 +29,16 @@ class CompiledKernel:
 
 @dataclass(slots=True)
 class KernelCompiler:
-    """Compiles kernels for a target; `fetch(key, build)` is the object cache, `compiled_so_far` hears of each kernel."""
+    """Compiles kernels for a target; `fetch(key, build)` is the object cache."""
 
     target: Target
     fetch: ObjectSource
-    compiled_so_far: Callable[[int], None] = lambda _: None
     compiled: dict[Kernel, CompiledKernel] = field(default_factory=dict[Kernel, CompiledKernel])
 
     def __call__(self, kernel: Kernel) -> CompiledKernel:
         found = self.compiled.get(kernel)
         if found is None:
             found = self.compiled[kernel] = self._compile(kernel)
-            self.compiled_so_far(len(self.compiled))
         return found
 
     def _compile(self, kernel: Kernel) -> CompiledKernel:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -39,14 +39,7 @@ else:
     fingerprint = deferred("snell.graph.fingerprint")
     report = deferred("snell.engine.report")
 
-__all__ = ["Engine", "Prepared", "ProgressCallback", "pack", "unpack"]
-
-# (kernels compiled, kernels of the program); a total of 0: not known yet.
-ProgressCallback = Callable[[int, int], None]
-
-
-def _silent(done: int, total: int) -> None:
-    """The callback of a caller that wants no reports."""
+__all__ = ["Engine", "Prepared", "pack", "unpack"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +69,6 @@ class Engine:
     config: Config
     programs: dict[str, Prepared] = field(default_factory=dict[str, Prepared])
     lock: threading.RLock = field(default_factory=threading.RLock)
-    # One for the engine's life: it counts its size once, and warns once when its folder cannot be used.
-    cache: Cache = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.cache = Cache(self.config.cache_dir / "objects", self.config.cache_limit_bytes)
 
     @property
     def threads(self) -> int:
@@ -89,6 +77,10 @@ class Engine:
     @property
     def target(self) -> Target:
         return host_target()
+
+    @property
+    def cache(self) -> Cache:
+        return Cache(self.config.cache_dir / "objects", self.config.cache_limit_bytes)
 
     def pool(self) -> Pool:
         """The process's threads."""
@@ -103,19 +95,13 @@ class Engine:
         parts = (code_version(), content, repr(self.target), str(self.threads), policy.value)
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
-    def prepare(
-        self,
-        graph: Graph,
-        policy: Policy = Policy.DEFAULT,
-        key: str | None = None,
-        on_progress: ProgressCallback = _silent,
-    ) -> Prepared:
+    def prepare(self, graph: Graph, policy: Policy = Policy.DEFAULT, key: str | None = None) -> Prepared:
         """The program of a graph: from memory, from the cache folder, or compiled now (one thread compiles at a time)."""
         key = key or self.key(graph, policy)
         with self.lock:
             found = self.restore(key)
             if found is None:
-                compilation = self.compile(graph, policy, on_progress)
+                compilation = self.compile(graph, policy)
                 found = Prepared(compilation.assembled, compilation.outputs)
                 self.cache.put(key, pack(found))
             self.programs[key] = found
@@ -129,18 +115,16 @@ class Engine:
             data = self.cache.get(key)
             try:
                 found = None if data is None else unpack(data)
-            except (FileFormatError, ValueError, LookupError):
+            except (FileFormatError, ValueError, KeyError):
                 return None
             if found is not None:
                 self.programs[key] = found
             return found
 
-    def compile(
-        self, graph: Graph, policy: Policy = Policy.DEFAULT, on_progress: ProgressCallback = _silent
-    ) -> Compilation:
+    def compile(self, graph: Graph, policy: Policy = Policy.DEFAULT) -> Compilation:
         """Run every pass (object code still comes from the cache where it is known)."""
         with self.lock:
-            options = compiler.Options(self.target, self.threads, policy, self.cache.get_or_make, on_progress)
+            options = compiler.Options(self.target, self.threads, policy, self.cache.get_or_make)
             return compiler.compile_graph(graph, options)
 
     def explain(self, graph: Graph, policy: Policy = Policy.DEFAULT) -> Report:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from snell.config import Config, process_environment
 from snell.engine.default_engine import default_engine
-from snell.engine.engine import Engine, Prepared, ProgressCallback
+from snell.engine.engine import Engine, Prepared
 from snell.errors import ConfigError
 from snell.llm.compiler_protocol import Array, CompiledProgram, Compiler, Program, ProgramRecipe
 from snell.llm.constants import constants_from_bytes, constants_to_bytes
@@ -25,9 +25,8 @@ __all__ = ["EngineCompiler", "engine_compiler"]
 class EngineCompiler:
     """Compiles with an engine, whose cache folder keeps the result for the next process."""
 
-    def __init__(self, engine: Engine, policy: Policy, on_progress: ProgressCallback | None = None) -> None:
+    def __init__(self, engine: Engine, policy: Policy) -> None:
         self.engine = engine
-        self.on_progress: ProgressCallback = on_progress or (lambda _done, _total: None)
         self.policy = policy
 
     def compile(self, recipe: ProgramRecipe) -> CompiledProgram:
@@ -36,8 +35,7 @@ class EngineCompiler:
         prepared, constants = self.engine.restore(key), self._constants(key)
         if prepared is None or constants is None:
             program = recipe.build()
-            prepared = self.engine.prepare(program.graph, self.policy, key, self.on_progress)
-            constants = program.constants
+            prepared, constants = self.engine.prepare(program.graph, self.policy, key), program.constants
             self.engine.cache.put(_constants_key(key), constants_to_bytes(constants))
         frozen = recipe.weights(name for name in prepared.frozen if name not in constants)
         return _EngineProgram(prepared, prepared.bind({**constants, **frozen}, self.engine.pool()))
@@ -67,7 +65,7 @@ class _EngineProgram:
         return dict(zip(self._outputs, results, strict=True))
 
 
-def engine_compiler(threads: int | None, precision: str | None, progress: ProgressCallback | None = None) -> Compiler:
+def engine_compiler(threads: int | None, precision: str | None) -> Compiler:
     """The process's engine, or one for so many threads; ``precision`` strict, default (None) or fast."""
     if threads is not None and threads < 1:
         raise ConfigError(f"threads: expected at least 1, received {threads}")
@@ -76,4 +74,4 @@ def engine_compiler(threads: int | None, precision: str | None, progress: Progre
     engine = default_engine()
     if threads is not None and threads != engine.threads:
         engine = Engine(replace(Config.from_environment(process_environment()), threads=threads))
-    return EngineCompiler(engine, Policy(precision or Policy.DEFAULT.value), progress)
+    return EngineCompiler(engine, Policy(precision or Policy.DEFAULT.value))

@@ -6,8 +6,7 @@ Only the header is read; weights stay in the file and are mapped into memory.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -48,15 +47,13 @@ def load(
     kv_dtype: str = "f16",
     precision: str | None = None,
     *,
-    progress: Callable[[int, int], None] | None = None,
     compiler: Compiler | None = None,
 ) -> LanguageModel | EmbeddingModel:
     """Open a model by its path, or by a short name ("smollm2", "minilm"), which is installed on its first use.
 
     ``context`` is the most tokens of a text (None: what the model was trained for); ``kv_dtype`` "f16" or "f32";
-    ``threads`` and ``precision`` go to the compiler, which ``compiler`` replaces.  ``progress`` is called with (kernels
-    compiled, kernels in all; 0: not known yet) while a program is compiled, which happens on first use.
-    An architecture that is not supported is an UnsupportedError.
+    ``threads`` and ``precision`` go to the compiler, which ``compiler`` replaces.  An architecture that is not
+    supported is an UnsupportedError.
     """
     if kv_dtype not in _KV_DTYPES:
         raise ConfigError(f"kv_dtype: expected f16 or f32, received {kv_dtype!r}")
@@ -64,7 +61,7 @@ def load(
     parts, trained = _folder_parts(path) if path.is_dir() else _file_parts(path)
     if context is not None and not 1 <= context <= trained:
         raise ConfigError(f"context: the model was trained for texts of 1 to {trained} tokens, received {context}")
-    chosen = compiler if compiler is not None else engine_compiler(threads, precision, progress)
+    chosen = compiler if compiler is not None else engine_compiler(threads, precision)
     if isinstance(parts, EmbeddingModelParts):
         return EmbeddingModel(parts, chosen, context=context or trained)
     return LanguageModel(parts, chosen, context=context or trained, kv_dtype=_KV_DTYPES[kv_dtype])
@@ -72,9 +69,8 @@ def load(
 
 def _located(model: str | os.PathLike[str]) -> Path:
     path = Path(model).expanduser()
-    with suppress(OSError):  # such as a name that is too long for any file
-        if path.exists():
-            return path
+    if path.exists():
+        return path
     if isinstance(model, str) and model in store.CATALOGUE:
         return store.ModelStore(Config.from_environment(process_environment()).data_dir / "models").install(model)
     raise ModelNotFoundError(

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any, TypedDict
 
 from snell.errors import ConfigError, UnsupportedError
@@ -51,10 +50,8 @@ class GenerateOptions:
                 raise UnsupportedError(f"{name}: constrained generation is not in this version; ask in the prompt")
         for name in ("max_tokens", "logprobs"):
             value = getattr(self, name)
-            if value is not None and (not isinstance(value, Integral) or value < 0):
+            if value is not None and value < 0:
                 raise ConfigError(f"{name}: expected a whole number of at least 0, received {value!r}")
-        if not isinstance(self.stop, str | Sequence | None):
-            raise ConfigError(f"stop: expected a string or a list of strings, received {self.stop!r}")
 
     @property
     def stop_strings(self) -> tuple[str, ...]:

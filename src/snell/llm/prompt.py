@@ -29,8 +29,6 @@ def is_batch(prompt: Prompt | Sequence[Prompt]) -> bool:
     """True for a list of strings, of conversations or of lists of ids (and for an empty list)."""
     if isinstance(prompt, str):
         return False
-    if not isinstance(prompt, Sequence):
-        raise ConfigError(f"prompt: expected a string, messages, token ids or a list of them, received {prompt!r}")
     items = cast("Sequence[Any]", prompt)
     return len(items) == 0 or not isinstance(items[0], Mapping | int)
 

@@ -96,10 +96,7 @@ class Cache:
     def info(self) -> CacheInfo:
         """Count the entries and their bytes."""
         with _reported("read", self.folder):
-            sizes: list[int] = []
-            for path in self._entries():
-                with contextlib.suppress(FileNotFoundError):  # another process has just evicted it
-                    sizes.append(path.stat().st_size)
+            sizes = [path.stat().st_size for path in self._entries()]
         return CacheInfo(self.folder, len(sizes), sum(sizes), self.limit_bytes)
 
     def clear(self) -> int:
@@ -118,7 +115,7 @@ class Cache:
             count = 0
             with zipfile.ZipFile(target, "w") as archive:
                 for path in self._entries():
-                    data = _read(path)
+                    data = path.read_bytes()
                     if _payload(data) is not None:
                         archive.writestr(path.name, data)
                         count += 1
@@ -211,14 +208,6 @@ def object_key(llvm_ir: str, target: Target, level: int = CODEGEN_LEVEL) -> str:
 def compile_cached(cache: Cache, llvm_ir: str, target: Target, level: int = CODEGEN_LEVEL) -> bytes:
     """`compile_object` through the cache."""
     return cache.get_or_make(object_key(llvm_ir, target, level), lambda: compile_object(llvm_ir, target, level))
-
-
-def _read(path: Path) -> bytes:
-    """The file's bytes; none where another process has just evicted it."""
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return b""
 
 
 def _entry(payload: bytes) -> bytes:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from snell.deferred import deferred
-from snell.errors import ConfigError, OutOfRangeError
+from snell.errors import OutOfRangeError
 from snell.importers.gguf import MetadataValue
 from snell.llm.tokenizer.backend import Backend
 from snell.llm.tokenizer.gguf import gguf_parts
@@ -106,7 +106,7 @@ class Tokenizer:
             if isinstance(piece, int):
                 ids.append(piece)
             elif piece:
-                ids.extend(self.backend.encode(_encodable(piece)))
+                ids.extend(self.backend.encode(piece))
         if not add_special:
             return ids
         prefix, suffix = list(self.parts.prefix), list(self.parts.suffix)
@@ -130,15 +130,3 @@ class Tokenizer:
     def _check(self, token_id: int) -> None:
         if not 0 <= token_id < self.vocab_size:
             raise OutOfRangeError(f"expected a token id from 0 to {self.vocab_size - 1}, received {token_id}")
-
-
-def _encodable(text: str) -> str:
-    """The text, unless it holds half of a surrogate pair, which no UTF-8 spells."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise ConfigError(
-            f"the text: expected Unicode text, received the lone surrogate {text[error.start]!r} at character "
-            f"{error.start}; decode its source with errors='replace'"
-        ) from error
-    return text
