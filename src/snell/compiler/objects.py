@@ -10,6 +10,7 @@ from snell.codegen.emitter import EmittedKernel, emit_kernel
 from snell.codegen.llvm import compile_object
 from snell.codegen.vector_math import emit_function
 from snell.loops.ir import Kernel
+from snell.runtime.cache import object_key
 from snell.runtime.program import CodeObject
 from snell.targets import Target
 
@@ -47,5 +48,5 @@ class KernelCompiler:
         stem = f"k{digest[:16]}"
         text = emitted.llvm_ir.replace(f"@{kernel.name}.", f"@{stem}.")
         functions = tuple(name.replace(f"{kernel.name}.", f"{stem}.", 1) for name in emitted.functions)
-        image = self.fetch(digest, lambda: compile_object(text, self.target))
+        image = self.fetch(object_key(text, self.target), lambda: compile_object(text, self.target))
         return CompiledKernel(emitted, functions, CodeObject(functions, image))

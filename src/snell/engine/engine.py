@@ -69,6 +69,11 @@ class Engine:
     config: Config
     programs: dict[str, Prepared] = field(default_factory=dict[str, Prepared])
     lock: threading.RLock = field(default_factory=threading.RLock)
+    # One object for the engine's life: it knows the folder's size, and that it has warned.
+    cache: Cache = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.cache = Cache(self.config.cache_dir / "objects", self.config.cache_limit_bytes)
 
     @property
     def threads(self) -> int:
@@ -77,10 +82,6 @@ class Engine:
     @property
     def target(self) -> Target:
         return host_target()
-
-    @property
-    def cache(self) -> Cache:
-        return Cache(self.config.cache_dir / "objects", self.config.cache_limit_bytes)
 
     def pool(self) -> Pool:
         """The process's threads."""
@@ -115,7 +116,7 @@ class Engine:
             data = self.cache.get(key)
             try:
                 found = None if data is None else unpack(data)
-            except (FileFormatError, ValueError, KeyError):
+            except FileFormatError:
                 return None
             if found is not None:
                 self.programs[key] = found
@@ -141,13 +142,18 @@ def pack(prepared: Prepared) -> bytes:
 
 
 def unpack(data: bytes) -> Prepared:
-    """What `pack` wrote; FileFormatError where a program in it is damaged."""
+    """What `pack` wrote; FileFormatError where a program in it is damaged, or they are other bytes."""
     parts: list[bytes] = []
     position = 0
     while position < len(data):
         length = int.from_bytes(data[position : position + 8], "little")
         parts.append(data[position + 8 : position + 8 + length])
         position += 8 + length
-    outputs = tuple(parts[0].decode().split("\t"))
+    if len(parts) not in (2, 3):
+        raise FileFormatError(f"expected the outputs' names and one or two programs, received {len(parts)} parts")
     programs: list[Program] = [from_bytes(part) for part in parts[1:]]
+    try:
+        outputs = tuple(parts[0].decode().split("\t"))
+    except UnicodeDecodeError as error:
+        raise FileFormatError(f"expected the names of outputs: {error}") from error
     return Prepared(Assembled(programs[0], programs[1] if len(programs) > 1 else None), outputs)

@@ -4,6 +4,9 @@
 
     i32 @enter(ptr %operands)      main with its four arguments in memory: one word to pass from Python
 
+Checks whose calls come before every call that may write a donated buffer are looked at between the two, so that the
+buffer of a call that fails them still has what it had; the others are looked at after the last call.
+
 `arguments` holds a pointer for each slot of `Program.arguments`, `sizes` an i64 for each dim; `scratch` has room for
 `scratch_stride(program)` bytes a thread.  The result is 0, or 1 + the index of the first check that failed.  Kernels
 and the pool are reached through `@table` (`pool_run`, then `Program.functions`), which the loader fills: object files
@@ -12,16 +15,16 @@ stay independent of each other and of addresses, so that each can be cached alon
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from snell.codegen.llvm import compile_object
 from snell.runtime.arena import padded
-from snell.runtime.program import Call, Check, CodeObject, Program, Role
+from snell.runtime.program import Call, CodeObject, Program, Role
 from snell.symbolic import Dim, Expr, FloorDiv, Remainder, as_expr
 from snell.targets import Target
 
-__all__ = ["ENTER", "MAIN", "TABLE", "main_ir", "scratch_sizes", "scratch_stride", "with_main"]
+__all__ = ["ENTER", "MAIN", "TABLE", "checks_before_writes", "main_ir", "scratch_sizes", "scratch_stride", "with_main"]
 
 MAIN, ENTER, TABLE = "main", "enter", "table"
 
@@ -45,9 +48,12 @@ def main_ir(program: Program) -> str:
     """The module's text; equal programs give equal text."""
     program.verify()
     writer = _Writer(program)
-    for call in program.calls:
+    first_write, early = checks_before_writes(program)
+    for index, call in enumerate(program.calls):
+        if index == first_write and early:
+            writer.stop_where(_status(writer, early))
         writer.call(call)
-    tail = _check_blocks(writer, program.checks)
+    status = _status(writer, [number for number in range(len(program.checks)) if number not in early])
     pointers = max((len(call.buffers) for call in program.calls), default=0)
     sizes = max((len(call.sizes) for call in program.calls), default=0)
     body = "\n".join(f"  {line}" for line in writer.lines)
@@ -58,7 +64,7 @@ entry:
   %pointers = alloca [{max(1, pointers)} x ptr], align 8
   %values = alloca [{max(1, sizes)} x i64], align 8
 {body}
-{tail}
+  ret i32 {status}
 }}
 define i32 @{ENTER}(ptr %operands) {{
 entry:
@@ -118,6 +124,12 @@ class _Writer:
         chunk = str(call.chunk) if call.parallel else tickets
         operands = f"ptr {self.function(call.function)}, ptr %pointers, ptr {sizes}, ptr %scratch, i64 {self.stride}"
         self.lines.append(f"call void {self.run}({operands}, i64 {tickets}, i64 {chunk})")
+
+    def stop_where(self, status: str) -> None:
+        """Return a status that is not 0."""
+        stopped = self.emit(f"icmp ne i32 {status}, 0")
+        self.lines.append(f"br i1 {stopped}, label %stopped, label %checked")
+        self.lines += ["stopped:", f"ret i32 {status}", "checked:"]
 
     def function(self, name: str) -> str:
         if name not in self.functions:
@@ -184,13 +196,23 @@ class _Writer:
         return stride
 
 
-def _check_blocks(writer: _Writer, checks: tuple[Check, ...]) -> str:
-    """The end of `main`: the first failed check's number, 0 if all passed."""
+def checks_before_writes(program: Program) -> tuple[int, tuple[int, ...]]:
+    """The first call that may write a donated buffer (the number of calls if none), and the checks known before it."""
+    taken_over = {index for index, slot in enumerate(program.buffers) if slot.donated is not None}
+    calls = enumerate(program.calls)
+    first = next((index for index, call in calls if taken_over.intersection(call.buffers)), len(program.calls))
+    later = {slot for call in program.calls[first:] for slot in call.buffers}
+    early = (number for number, check in enumerate(program.checks) if not {check.flag, check.value} & later)
+    return first, tuple(early) if taken_over else ()
+
+
+def _status(writer: _Writer, numbers: Sequence[int]) -> str:
+    """1 + the number of the first of these checks that failed, 0 if all passed."""
     status = "0"
-    for number in range(len(checks) - 1, -1, -1):
-        slot = checks[number].flag
+    for number in reversed(numbers):
+        slot = writer.program.checks[number].flag
         bits = writer.program.buffers[slot].dtype.itemsize * 8
         flag = writer.emit(f"load i{bits}, ptr {writer.pointer(slot)}, align 1")
         failed = writer.emit(f"icmp ne i{bits} {flag}, 0")
         status = writer.emit(f"select i1 {failed}, i32 {number + 1}, i32 {status}")
-    return f"  ret i32 {status}"
+    return status

@@ -70,7 +70,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """After the calls, a nonzero `flag` (one integer or bool) fails; `value` (one integer) enters `message`."""
+    """A nonzero `flag` (one integer or bool) fails; `value` (one integer) enters `message`."""
 
     flag: int
     value: int
