@@ -5,6 +5,7 @@ when that command runs. This table is the one place in the project that imports 
 """
 
 import importlib
+import warnings
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Any
@@ -34,6 +35,20 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
 )
 
 
+# What a shell reports of a program that SIGINT ended: 128 + 2.
+INTERRUPTED = 130
+
+
+def _printable(text: str) -> str:
+    """Arguments that are no UTF-8 arrive as lone surrogates, which no terminal can be sent."""
+    return text.encode(errors="replace").decode()
+
+
+def _show_warning(message: Warning | str, *_: object) -> None:
+    errors.print("[yellow]warning:[/yellow] ", end="")
+    errors.print(_printable(str(message)), markup=False, soft_wrap=True)
+
+
 class CommandGroup(TyperGroup):
     """The commands, loaded when one is run; their errors, shown without a traceback."""
 
@@ -45,12 +60,18 @@ class CommandGroup(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            return super().invoke(ctx)
-        except SnellError as error:
-            if ctx.params["debug"]:
+            with warnings.catch_warnings():
+                warnings.showwarning = _show_warning
+                return super().invoke(ctx)
+        except KeyboardInterrupt as interrupt:
+            errors.print("interrupted")
+            raise typer.Exit(INTERRUPTED) from interrupt
+        except (SnellError, OSError) as error:
+            # A reader that went away (`| head`) is no error to speak of.
+            if ctx.params["debug"] or isinstance(error, BrokenPipeError):
                 raise
             errors.print(f"[red]error:[/red] {type(error).__name__}: ", end="")
-            errors.print(str(error), markup=False, soft_wrap=True)
+            errors.print(_printable(str(error)), markup=False, soft_wrap=True)
             raise typer.Exit(1) from error
 
 

@@ -14,9 +14,11 @@ from snell.runtime.cache import object_key
 from snell.runtime.program import CodeObject
 from snell.targets import Target
 
-__all__ = ["CompiledKernel", "KernelCompiler", "ObjectSource"]
+__all__ = ["CompiledKernel", "KernelCompiler", "ObjectSource", "Progress"]
 
 ObjectSource = Callable[[str, Callable[[], bytes]], bytes]
+# (kernels compiled, kernels of the program); (0, 0) when a compilation begins, before its kernels are known.
+Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +32,20 @@ class CompiledKernel:
 
 @dataclass(slots=True)
 class KernelCompiler:
-    """Compiles kernels for a target; `fetch(key, build)` is the object cache."""
+    """Compiles kernels for a target; `fetch(key, build)` is the object cache; `total` distinct kernels are expected."""
 
     target: Target
     fetch: ObjectSource
+    progress: Progress | None = None
+    total: int = 0
     compiled: dict[Kernel, CompiledKernel] = field(default_factory=dict[Kernel, CompiledKernel])
 
     def __call__(self, kernel: Kernel) -> CompiledKernel:
         found = self.compiled.get(kernel)
         if found is None:
             found = self.compiled[kernel] = self._compile(kernel)
+            if self.progress is not None:
+                self.progress(len(self.compiled), self.total)
         return found
 
     def _compile(self, kernel: Kernel) -> CompiledKernel:

@@ -30,6 +30,7 @@ from snell.targets import Target
 if TYPE_CHECKING:
     from snell.compiler import compile as compiler
     from snell.compiler.compile import Compilation
+    from snell.compiler.objects import Progress
     from snell.engine import report
     from snell.engine.report import Report
     from snell.graph import fingerprint
@@ -96,13 +97,22 @@ class Engine:
         parts = (code_version(), content, repr(self.target), str(self.threads), policy.value)
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
-    def prepare(self, graph: Graph, policy: Policy = Policy.DEFAULT, key: str | None = None) -> Prepared:
-        """The program of a graph: from memory, from the cache folder, or compiled now (one thread compiles at a time)."""
+    def prepare(
+        self,
+        graph: Graph,
+        policy: Policy = Policy.DEFAULT,
+        key: str | None = None,
+        progress: Progress | None = None,
+    ) -> Prepared:
+        """The program of a graph: from memory, from the cache folder, or compiled now (one thread compiles at a time).
+
+        ``progress`` is told of a compilation alone: the kernels compiled, of all; (0, 0) when it begins.
+        """
         key = key or self.key(graph, policy)
         with self.lock:
             found = self.restore(key)
             if found is None:
-                compilation = self.compile(graph, policy)
+                compilation = self.compile(graph, policy, progress)
                 found = Prepared(compilation.assembled, compilation.outputs)
                 self.cache.put(key, pack(found))
             self.programs[key] = found
@@ -122,10 +132,10 @@ class Engine:
                 self.programs[key] = found
             return found
 
-    def compile(self, graph: Graph, policy: Policy = Policy.DEFAULT) -> Compilation:
+    def compile(self, graph: Graph, policy: Policy = Policy.DEFAULT, progress: Progress | None = None) -> Compilation:
         """Run every pass (object code still comes from the cache where it is known)."""
         with self.lock:
-            options = compiler.Options(self.target, self.threads, policy, self.cache.get_or_make)
+            options = compiler.Options(self.target, self.threads, policy, self.cache.get_or_make, progress)
             return compiler.compile_graph(graph, options)
 
     def explain(self, graph: Graph, policy: Policy = Policy.DEFAULT) -> Report:
