@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import snell as sn
+from snell.compiler import objects
 from snell.config import Config, process_environment
 from snell.engine.engine import Engine, unpack
 from snell.engine.function import CompiledFunction
@@ -231,6 +232,25 @@ def test_a_process_that_is_stopped_while_it_compiles_leaves_a_cache_that_works(t
     assert child.returncode in {-sent, 130}
     assert [path.name for path in files(tmp_path) if path.name.startswith(".")] == []
     assert output_of("warnings.simplefilter('error')\nprint(right())", environment) == "True"
+
+
+def test_a_call_that_was_interrupted_while_it_compiled_can_be_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inner = objects.compile_object
+    calls: list[int] = []
+
+    def interrupted(*arguments):
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return inner(*arguments)
+
+    monkeypatch.setattr(objects, "compile_object", interrupted)
+    f = CompiledFunction(function, engine_at(tmp_path))
+    with pytest.raises(KeyboardInterrupt):
+        f(X, W)
+    np.testing.assert_allclose(np.asarray(f(X, W)), expected(X, W), rtol=1e-5)
 
 
 def test_what_killed_writers_left_an_hour_ago_goes_with_the_next_compilation(tmp_path: Path) -> None:
