@@ -102,9 +102,7 @@ class OfflineError(SnellError, RuntimeError):
 
 
 class OutOfRangeError(SnellError, IndexError):
-    """An index lies outside of the axis it selects from.
+    """An index lies outside of the axis it selects from."""
 
-    `overwrote_donated`: the program found out only after it had begun to write the arrays that were donated to it.
-    """
-
+    # Whether the program found out only after it had begun to write the arrays that were donated to it.
     overwrote_donated: bool = False

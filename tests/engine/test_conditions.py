@@ -20,7 +20,7 @@ from snell.compiler import objects
 from snell.config import Config, process_environment
 from snell.engine.engine import Engine, unpack
 from snell.engine.function import CompiledFunction
-from snell.errors import FileFormatError, OutOfRangeError
+from snell.errors import DonatedError, FileFormatError, OutOfRangeError
 from snell.runtime.cache import Cache
 
 LIMIT = 2**30
@@ -356,3 +356,18 @@ def test_an_array_whose_donation_failed_is_still_the_caller_s(tmp_path: Path, up
     with pytest.raises(OutOfRangeError):
         loaded(cache, ROWS, TABLE, np.array([0, 9]))
     assert loaded(cache, ROWS, TABLE, np.array([0, 1]))[0].numpy().sum() == 6
+
+
+def test_an_index_that_follows_from_overwritten_memory_gives_nothing_back(tmp_path: Path) -> None:
+    def follow(cache, rows, table):
+        new = sn.update_rows(cache, rows, 2, axis=0)
+        return new, sn.take(table, sn.sum(new, axis=1).astype("i64"), axis=0)
+
+    engine = engine_at(tmp_path)
+    f = CompiledFunction(follow, engine, donate=("cache",))
+    cache = CompiledFunction(lambda x: x * 0, engine)(np.ones((8, 3), np.float32))
+    with pytest.raises(OutOfRangeError, match="index 15") as raised:
+        f(cache, 5 * ROWS, TABLE)
+    assert raised.value.overwrote_donated
+    with pytest.raises(DonatedError):
+        cache.numpy()
