@@ -14,6 +14,24 @@ def read(environ: dict[str, str], platform: str = "linux") -> Config:
     return Config.from_environment(environ, platform=platform, home=HOME)
 
 
+def test_a_process_without_a_home_has_its_folders_below_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless(_: type[Path]) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", classmethod(homeless))
+    assert Config.from_environment({}, platform="linux").cache_dir == Path("/.cache/snell")
+
+
+def test_an_empty_home_does_not_put_the_cache_into_the_current_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "")
+    assert Config.from_environment({}, platform="linux").cache_dir == Path("/.cache/snell")
+
+
+def test_a_folder_of_an_unknown_user_names_its_variable() -> None:
+    with pytest.raises(ConfigError, match="SNELL_CACHE_DIR"):
+        read({"SNELL_CACHE_DIR": "~nobody-of-this-name/cache"})
+
+
 def test_an_empty_environment_gives_the_defaults() -> None:
     config = read({})
     assert config.threads is None

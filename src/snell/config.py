@@ -49,7 +49,7 @@ class Config:
         cls, environ: Mapping[str, str], *, platform: str = sys.platform, home: Path | None = None
     ) -> "Config":
         """Read the ``SNELL_*`` variables; an ill-formed value is a ``ConfigError`` that names its variable."""
-        home = Path.home() if home is None else home
+        home = _home() if home is None else home
         return cls(
             threads=_threads(environ.get("SNELL_THREADS", "")),
             cache_dir=_folder(environ, "SNELL_CACHE_DIR", _user_cache(environ, platform, home)),
@@ -131,6 +131,16 @@ def _read(path: Path) -> str:
         return ""
 
 
+def _home() -> Path:
+    """The user's folder; the root where there is none, as `login` has it (a container's user may have no name)."""
+    try:
+        home = Path.home()
+    except RuntimeError:
+        home = Path()
+    # HOME="" would put the folders into whatever the current one is.
+    return home if home.is_absolute() else Path(Path.cwd().anchor)
+
+
 def _user_cache(environ: Mapping[str, str], platform: str, home: Path) -> Path:
     if platform == "win32":
         return _local_app_data(environ, home) / "snell" / "cache"
@@ -159,7 +169,12 @@ def _xdg(environ: Mapping[str, str], name: str, default: Path) -> Path:
 
 def _folder(environ: Mapping[str, str], name: str, default: Path) -> Path:
     text = environ.get(name, "")
-    return Path(text).expanduser() if text else default
+    if not text:
+        return default
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as error:
+        raise ConfigError(f"{name}: expected a folder, received {text!r}: {error}; write its whole path") from error
 
 
 def _threads(text: str) -> int | None:

@@ -103,3 +103,6 @@ class OfflineError(SnellError, RuntimeError):
 
 class OutOfRangeError(SnellError, IndexError):
     """An index lies outside of the axis it selects from."""
+
+    # Whether the program found out only after it had begun to write the arrays that were donated to it.
+    overwrote_donated: bool = False

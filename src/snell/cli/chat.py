@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from snell.cli.compiling import compile_bar
 from snell.cli.console import errors
 from snell.cli.generation import sampling, write_chunks
 from snell.cli.models_folder import model_path
@@ -34,9 +35,13 @@ def chat(
     """Talk with a language model."""
     config = Config.from_environment(process_environment())
     path = model_path(model, config, offline=offline)
-    language_model = load(path, context=context, threads=threads or config.threads)
-    if not language_model.has_chat_template:
-        raise UnsupportedError(f"{model} has no chat template, so it cannot hold a conversation; use `snell run --raw`")
+    with compile_bar(errors) as progress:
+        language_model = load(path, context=context, threads=threads or config.threads, progress=progress)
+        if not language_model.has_chat_template:
+            raise UnsupportedError(
+                f"{model} has no chat template, so it cannot hold a conversation; use `snell run --raw`"
+            )
+        language_model.prepare()
     options = sampling(max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, seed=seed)
     messages = [{"role": "system", "content": system}] if system else []
     errors.print("An empty line ends the conversation.", style="dim")

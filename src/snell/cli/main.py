@@ -5,6 +5,7 @@ when that command runs, and what writes in colours when there is something to wr
 """
 
 import importlib
+import warnings
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
@@ -39,6 +40,20 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
 )
 
 
+# What a shell reports of a program that SIGINT ended: 128 + 2.
+INTERRUPTED = 130
+
+
+def _printable(text: str) -> str:
+    """Arguments that are no UTF-8 arrive as lone surrogates, which no terminal can be sent."""
+    return text.encode(errors="replace").decode()
+
+
+def _show_warning(message: Warning | str, *_: object) -> None:
+    console.errors.print("[yellow]warning:[/yellow] ", end="")
+    console.errors.print(_printable(str(message)), markup=False, soft_wrap=True)
+
+
 class CommandGroup(TyperGroup):
     """The commands, loaded when one is run; their errors, shown without a traceback."""
 
@@ -50,12 +65,18 @@ class CommandGroup(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            return super().invoke(ctx)
-        except SnellError as error:
-            if ctx.params["debug"]:
+            with warnings.catch_warnings():
+                warnings.showwarning = _show_warning
+                return super().invoke(ctx)
+        except KeyboardInterrupt as interrupt:
+            console.errors.print("interrupted")
+            raise typer.Exit(INTERRUPTED) from interrupt
+        except (SnellError, OSError) as error:
+            # A reader that went away (`| head`) is no error to speak of.
+            if ctx.params["debug"] or isinstance(error, BrokenPipeError):
                 raise
             console.errors.print(f"[red]error:[/red] {type(error).__name__}: ", end="")
-            console.errors.print(str(error), markup=False, soft_wrap=True)
+            console.errors.print(_printable(str(error)), markup=False, soft_wrap=True)
             raise typer.Exit(1) from error
 
 

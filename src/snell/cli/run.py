@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from snell.cli.compiling import compile_bar
 from snell.cli.console import errors, output
 from snell.cli.generation import sampling, write_chunks
 from snell.cli.models_folder import model_path
@@ -36,15 +37,21 @@ def run(
     """Answer one prompt with a language model."""
     config = Config.from_environment(process_environment())
     path = model_path(model, config, offline=offline)
-    language_model = load(path, context=context, threads=threads or config.threads)
     options = sampling(max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, seed=seed)
-    asked: str | list[dict[str, str]] = prompt
-    if not raw and language_model.has_chat_template:
-        asked = [{"role": "user", "content": prompt}]
+    with compile_bar(errors) as progress:
+        language_model = load(path, context=context, threads=threads or config.threads, progress=progress)
+        asked: str | list[dict[str, str]] = prompt
+        if not raw and language_model.has_chat_template:
+            asked = [{"role": "user", "content": prompt}]
+        # Wrong options are told before anything is compiled, and nothing is compiled in the middle of the text.
+        stream = language_model.generate(asked, stream=True, **options)
+        language_model.prepare()
     if as_json:
-        output.out(json.dumps(_fields(language_model.generate(asked, **options))), highlight=False)
+        for _ in stream:
+            pass
+        output.out(json.dumps(_fields(stream.result)), highlight=False)
         return
-    write_chunks(language_model.generate(asked, stream=True, **options))
+    write_chunks(stream)
     errors.print()
 
 

@@ -8,7 +8,7 @@ from snell.compiler.assemble import assemble
 from snell.compiler.checks import with_check_outputs
 from snell.compiler.lowered import Lowered, PassTimes
 from snell.compiler.lowering import lower_graph
-from snell.compiler.objects import KernelCompiler, ObjectSource
+from snell.compiler.objects import KernelCompiler, ObjectSource, Progress
 from snell.compiler.rewriting import ProgramRewriter
 from snell.graph.node import Graph
 from snell.rewrite.policy import Policy
@@ -24,12 +24,13 @@ _RESULT = "result:"
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to compile: target, threads the schedules are made for, precision policy, and the object cache."""
+    """How to compile: target, threads the schedules are made for, precision policy, the object cache; and whom to tell."""
 
     target: Target
     threads: int
     policy: Policy = Policy.DEFAULT
     fetch: ObjectSource = lambda _, build: build()
+    progress: Progress | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +47,16 @@ class Compilation:
 
 def compile_graph(graph: Graph, options: Options) -> Compilation:
     """Run every pass; a pass that cannot go on raises CompileError."""
+    if options.progress is not None:
+        options.progress(0, 0)
     checked, checks = with_check_outputs(graph)
     renamed = Graph(tuple((_inner(name, graph), operand) for name, operand in checked.outputs))
     rewriter = ProgramRewriter(options.policy)
     lowered = lower_graph(renamed, rewriter, options.target, options.threads)
-    kernels = KernelCompiler(options.target, options.fetch)
+    distinct = {built.kernel for kernel in lowered.kernels for built in (kernel, *kernel.prepares)}
+    kernels = KernelCompiler(options.target, options.fetch, options.progress, len(distinct))
+    if options.progress is not None:
+        options.progress(0, len(distinct))
     with lowered.times.measure("emit and compile"):
         assembled = assemble(lowered, checks, kernels)
     with lowered.times.measure("main"):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from snell.errors import DonatedError
+from snell.errors import DonatedError, OutOfRangeError, SnellError
 
-__all__ = ["Array", "as_input"]
+__all__ = ["Array", "as_input", "call_on_leaves"]
 
 
 class Array:
@@ -36,6 +37,10 @@ class Array:
         values = self.numpy()
         self._values = None
         return values
+
+    def give_back(self, values: np.ndarray[Any, Any]) -> None:
+        """Undo `donate`: what was given stayed as it was."""
+        self._values = values
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -85,6 +90,28 @@ class Array:
 
     def __repr__(self) -> str:
         return f"sn.Array({np.array2string(self.numpy(), prefix='sn.Array(')}, dtype={self.dtype})"
+
+
+def call_on_leaves(
+    executable: Callable[..., Sequence[np.ndarray[Any, Any]]],
+    leaves: Sequence[Any],
+    dtypes: Sequence[np.dtype[Any]],
+    donated: Sequence[bool],
+) -> list[Array]:
+    """Run a program on the leaves of its arguments; where it fails before it wrote, donated Arrays stay readable."""
+    given: list[tuple[Array, np.ndarray[Any, Any]]] = []
+    try:
+        arrays: list[np.ndarray[Any, Any]] = []
+        for leaf, dtype, is_donated in zip(leaves, dtypes, donated, strict=True):
+            arrays.append(as_input(leaf, dtype, is_donated))
+            if is_donated and isinstance(leaf, Array):
+                given.append((leaf, arrays[-1]))
+        return [Array(output) for output in executable(*arrays)]
+    except SnellError as error:
+        if not (isinstance(error, OutOfRangeError) and error.overwrote_donated):
+            for array, values in given:
+                array.give_back(values)
+        raise
 
 
 def as_input(leaf: Any, dtype: np.dtype[Any], donated: bool) -> np.ndarray[Any, Any]:

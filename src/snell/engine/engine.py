@@ -30,6 +30,7 @@ from snell.targets import Target
 if TYPE_CHECKING:
     from snell.compiler import compile as compiler
     from snell.compiler.compile import Compilation
+    from snell.compiler.objects import Progress
     from snell.engine import report
     from snell.engine.report import Report
     from snell.graph import fingerprint
@@ -69,6 +70,11 @@ class Engine:
     config: Config
     programs: dict[str, Prepared] = field(default_factory=dict[str, Prepared])
     lock: threading.RLock = field(default_factory=threading.RLock)
+    # One object for the engine's life: it knows the folder's size, and that it has warned.
+    cache: Cache = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.cache = Cache(self.config.cache_dir / "objects", self.config.cache_limit_bytes)
 
     @property
     def threads(self) -> int:
@@ -77,10 +83,6 @@ class Engine:
     @property
     def target(self) -> Target:
         return host_target()
-
-    @property
-    def cache(self) -> Cache:
-        return Cache(self.config.cache_dir / "objects", self.config.cache_limit_bytes)
 
     def pool(self) -> Pool:
         """The process's threads."""
@@ -95,13 +97,22 @@ class Engine:
         parts = (code_version(), content, repr(self.target), str(self.threads), policy.value)
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
-    def prepare(self, graph: Graph, policy: Policy = Policy.DEFAULT, key: str | None = None) -> Prepared:
-        """The program of a graph: from memory, from the cache folder, or compiled now (one thread compiles at a time)."""
+    def prepare(
+        self,
+        graph: Graph,
+        policy: Policy = Policy.DEFAULT,
+        key: str | None = None,
+        progress: Progress | None = None,
+    ) -> Prepared:
+        """The program of a graph: from memory, from the cache folder, or compiled now (one thread compiles at a time).
+
+        ``progress`` is told of a compilation alone: the kernels compiled, of all; (0, 0) when it begins.
+        """
         key = key or self.key(graph, policy)
         with self.lock:
             found = self.restore(key)
             if found is None:
-                compilation = self.compile(graph, policy)
+                compilation = self.compile(graph, policy, progress)
                 found = Prepared(compilation.assembled, compilation.outputs)
                 self.cache.put(key, pack(found))
             self.programs[key] = found
@@ -115,16 +126,16 @@ class Engine:
             data = self.cache.get(key)
             try:
                 found = None if data is None else unpack(data)
-            except (FileFormatError, ValueError, KeyError):
+            except FileFormatError:
                 return None
             if found is not None:
                 self.programs[key] = found
             return found
 
-    def compile(self, graph: Graph, policy: Policy = Policy.DEFAULT) -> Compilation:
+    def compile(self, graph: Graph, policy: Policy = Policy.DEFAULT, progress: Progress | None = None) -> Compilation:
         """Run every pass (object code still comes from the cache where it is known)."""
         with self.lock:
-            options = compiler.Options(self.target, self.threads, policy, self.cache.get_or_make)
+            options = compiler.Options(self.target, self.threads, policy, self.cache.get_or_make, progress)
             return compiler.compile_graph(graph, options)
 
     def explain(self, graph: Graph, policy: Policy = Policy.DEFAULT) -> Report:
@@ -141,13 +152,18 @@ def pack(prepared: Prepared) -> bytes:
 
 
 def unpack(data: bytes) -> Prepared:
-    """What `pack` wrote; FileFormatError where a program in it is damaged."""
+    """What `pack` wrote; FileFormatError where a program in it is damaged, or they are other bytes."""
     parts: list[bytes] = []
     position = 0
     while position < len(data):
         length = int.from_bytes(data[position : position + 8], "little")
         parts.append(data[position + 8 : position + 8 + length])
         position += 8 + length
-    outputs = tuple(parts[0].decode().split("\t"))
+    if len(parts) not in (2, 3):
+        raise FileFormatError(f"expected the outputs' names and one or two programs, received {len(parts)} parts")
     programs: list[Program] = [from_bytes(part) for part in parts[1:]]
+    try:
+        outputs = tuple(parts[0].decode().split("\t"))
+    except UnicodeDecodeError as error:
+        raise FileFormatError(f"expected the names of outputs: {error}") from error
     return Prepared(Assembled(programs[0], programs[1] if len(programs) > 1 else None), outputs)

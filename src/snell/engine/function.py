@@ -13,7 +13,7 @@ import numpy as np
 
 from snell import trees
 from snell.dtypes import from_numpy
-from snell.engine.array import Array, as_input
+from snell.engine.array import Array, call_on_leaves
 from snell.engine.engine import Engine, Prepared, pack
 from snell.engine.saved import Header, write_program
 from snell.errors import ConfigError, ShapeError, UnsupportedError
@@ -233,12 +233,9 @@ def _shape_and_dtype(leaf: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
 
 
 def _run(variant: _Variant, leaves: Sequence[Any]) -> Any:
-    arrays = [
-        as_input(leaves[place], dtype, given)
-        for place, dtype, given in zip(variant.order, variant.dtypes, variant.donated, strict=True)
-    ]
-    outputs = variant.executable(*arrays)
-    return trees.unflatten(variant.output_tree, [Array(output) for output in outputs])
+    ordered = [leaves[place] for place in variant.order]
+    outputs = call_on_leaves(variant.executable, ordered, variant.dtypes, variant.donated)
+    return trees.unflatten(variant.output_tree, outputs)
 
 
 def _policy(precision: str) -> Policy:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from snell import trees
-from snell.engine.array import Array, as_input
+from snell.engine.array import call_on_leaves
 from snell.engine.engine import Engine, unpack
 from snell.errors import FileFormatError, ShapeError, UnsupportedError
 
@@ -110,11 +110,9 @@ class LoadedFunction:
     def run(self, leaves: Sequence[Any]) -> Any:
         """The result for the leaves of the arguments."""
         from_leaf = [leaves[place] for place in self._header.order]
-        arrays = [
-            as_input(leaf, np.dtype(dtype), given)
-            for leaf, dtype, given in zip(from_leaf, self._header.dtypes, self._header.donated, strict=True)
-        ]
-        return trees.unflatten(self._header.output_tree, [Array(output) for output in self._executable(*arrays)])
+        dtypes = [np.dtype(dtype) for dtype in self._header.dtypes]
+        outputs = call_on_leaves(self._executable, from_leaf, dtypes, self._header.donated)
+        return trees.unflatten(self._header.output_tree, outputs)
 
     def explain(self) -> Any:
         """A saved program has no graph left to explain."""

@@ -93,7 +93,12 @@ def encode_chat(
     """Token ids of the conversation, with exactly one BOS where the model wants one."""
     for message in messages:
         if not _ROLE.fullmatch(str(message.get("role", ""))):
-            raise ChatTemplateError(f"expected a role such as 'user', received {message.get('role')!r}")
+            raise ChatTemplateError(
+                f"a message needs a role such as 'user', received {message.get('role')!r}; "
+                "write {'role': 'user', 'content': '…'}"
+            )
+        if "content" not in message and "tool_calls" not in message:
+            raise ChatTemplateError(f"a message needs content, received only {', '.join(map(str, message))}")
     stand_ins = _StandIns(tokenizer.control_tokens)
     veiled_messages = cast("Sequence[Message]", stand_ins.veil(messages))
     veiled_tools = cast("Sequence[Mapping[str, Any]] | None", stand_ins.veil(tools))

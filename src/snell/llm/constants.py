@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from snell.dtypes import from_name, from_numpy
+from snell.errors import FileFormatError
 from snell.llm.compiler_protocol import Array
 
 __all__ = ["constants_from_bytes", "constants_to_bytes"]
@@ -36,9 +37,12 @@ def constants_to_bytes(arrays: Mapping[str, Array]) -> bytes:
 
 
 def constants_from_bytes(data: bytes) -> dict[str, Array]:
-    """What ``constants_to_bytes`` wrote, as read-only arrays over the same memory."""
+    """What ``constants_to_bytes`` wrote, as read-only arrays over the same memory; FileFormatError if it is not that."""
     start = _LENGTH_BYTES + int.from_bytes(data[:_LENGTH_BYTES], "little")
-    return {
-        name: np.ndarray(tuple(shape), from_name(dtype).numpy, data, start + offset)
-        for name, dtype, shape, offset in json.loads(data[_LENGTH_BYTES:start])
-    }
+    try:
+        return {
+            name: np.ndarray(tuple(shape), from_name(dtype).numpy, data, start + offset)
+            for name, dtype, shape, offset in json.loads(data[_LENGTH_BYTES:start])
+        }
+    except (ValueError, TypeError) as error:
+        raise FileFormatError(f"expected arrays that were written as constants: {error}") from error

@@ -90,6 +90,10 @@ class EmbeddingModel:
         """An encoder cannot."""
         raise UnsupportedError("this model is an encoder and has no logits; use embed, or load a text generator")
 
+    def prepare(self) -> None:
+        """Load, or compile, the program that ``embed`` uses; otherwise it is when first needed."""
+        self._program(self._parts.pooling)
+
     def explain(self) -> object:
         """A report on the program that embeds a batch of texts."""
         return self._compiler.explain(self._recipe(self._parts.pooling).build())

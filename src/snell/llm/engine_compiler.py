@@ -10,32 +10,40 @@ from typing import TYPE_CHECKING
 from snell.config import Config, process_environment
 from snell.engine.default_engine import default_engine
 from snell.engine.engine import Engine, Prepared
-from snell.errors import ConfigError
+from snell.errors import ConfigError, FileFormatError
 from snell.llm.compiler_protocol import Array, CompiledProgram, Compiler, Program, ProgramRecipe
 from snell.llm.constants import constants_from_bytes, constants_to_bytes
 from snell.rewrite.policy import Policy
 from snell.runtime.executable import Executable
 
 if TYPE_CHECKING:
+    from snell.compiler.objects import Progress
     from snell.engine.report import Report
 
 __all__ = ["EngineCompiler", "engine_compiler"]
 
 
 class EngineCompiler:
-    """Compiles with an engine, whose cache folder keeps the result for the next process."""
+    """Compiles with an engine, whose cache folder keeps the result for the next process.
 
-    def __init__(self, engine: Engine, policy: Policy) -> None:
+    ``progress`` is told of programs that are not there yet: (0, 0) when one begins, then kernels compiled, of all.
+    """
+
+    def __init__(self, engine: Engine, policy: Policy, progress: Progress | None = None) -> None:
         self.engine = engine
         self.policy = policy
+        self.progress = progress
 
     def compile(self, recipe: ProgramRecipe) -> CompiledProgram:
         """The program as one executable for all sizes, its weights bound; known programs are not even traced."""
         key = self.engine.named_key(recipe.content, self.policy)
         prepared, constants = self.engine.restore(key), self._constants(key)
         if prepared is None or constants is None:
+            if self.progress is not None:
+                self.progress(0, 0)
             program = recipe.build()
-            prepared, constants = self.engine.prepare(program.graph, self.policy, key), program.constants
+            prepared = self.engine.prepare(program.graph, self.policy, key, self.progress)
+            constants = program.constants
             self.engine.cache.put(_constants_key(key), constants_to_bytes(constants))
         frozen = recipe.weights(name for name in prepared.frozen if name not in constants)
         return _EngineProgram(prepared, prepared.bind({**constants, **frozen}, self.engine.pool()))
@@ -46,7 +54,10 @@ class EngineCompiler:
 
     def _constants(self, key: str) -> Mapping[str, Array] | None:
         data = self.engine.cache.get(_constants_key(key))
-        return None if data is None else constants_from_bytes(data)
+        try:
+            return None if data is None else constants_from_bytes(data)
+        except FileFormatError:
+            return None
 
 
 def _constants_key(key: str) -> str:
@@ -65,7 +76,7 @@ class _EngineProgram:
         return dict(zip(self._outputs, results, strict=True))
 
 
-def engine_compiler(threads: int | None, precision: str | None) -> Compiler:
+def engine_compiler(threads: int | None, precision: str | None, progress: Progress | None = None) -> Compiler:
     """The process's engine, or one for so many threads; ``precision`` strict, default (None) or fast."""
     if threads is not None and threads < 1:
         raise ConfigError(f"threads: expected at least 1, received {threads}")
@@ -74,4 +85,4 @@ def engine_compiler(threads: int | None, precision: str | None) -> Compiler:
     engine = default_engine()
     if threads is not None and threads != engine.threads:
         engine = Engine(replace(Config.from_environment(process_environment()), threads=threads))
-    return EngineCompiler(engine, Policy(precision or Policy.DEFAULT.value))
+    return EngineCompiler(engine, Policy(precision or Policy.DEFAULT.value), progress)

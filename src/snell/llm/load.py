@@ -6,7 +6,7 @@ Only the header is read; weights stay in the file and are mapped into memory.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -23,7 +23,7 @@ from snell.llm.families.registry import DecoderFamily, family_named
 from snell.llm.gguf_weights import GGUFWeights
 from snell.llm.hyperparameters import Hyperparameters, gguf_hyperparameters, read_json
 from snell.llm.model import LanguageModel, LanguageModelParts
-from snell.llm.sampling import SamplingParams
+from snell.llm.sampling import SamplingParams, is_whole
 from snell.llm.template_source import TemplateSource
 from snell.llm.tokenizer import Tokenizer
 
@@ -48,20 +48,27 @@ def load(
     precision: str | None = None,
     *,
     compiler: Compiler | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> LanguageModel | EmbeddingModel:
     """Open a model by its path, or by a short name ("smollm2", "minilm"), which is installed on its first use.
 
     ``context`` is the most tokens of a text (None: what the model was trained for); ``kv_dtype`` "f16" or "f32";
     ``threads`` and ``precision`` go to the compiler, which ``compiler`` replaces.  An architecture that is not
-    supported is an UnsupportedError.
+    supported is an UnsupportedError.  The first use of a model compiles it, which takes seconds: ``progress`` is called
+    with the kernels compiled and the number of all, and with (0, 0) when a compilation begins; never where the
+    programs are in the cache.
     """
+    if not isinstance(model, str | os.PathLike):
+        raise ConfigError(f"model: expected a path or a short name, received {model!r}")
+    if not all(number is None or is_whole(number) for number in (context, threads)):
+        raise ConfigError(f"context, threads: expected whole numbers or None, received {context!r} and {threads!r}")
     if kv_dtype not in _KV_DTYPES:
         raise ConfigError(f"kv_dtype: expected f16 or f32, received {kv_dtype!r}")
     path = _located(model)
     parts, trained = _folder_parts(path) if path.is_dir() else _file_parts(path)
     if context is not None and not 1 <= context <= trained:
         raise ConfigError(f"context: the model was trained for texts of 1 to {trained} tokens, received {context}")
-    chosen = compiler if compiler is not None else engine_compiler(threads, precision)
+    chosen = compiler if compiler is not None else engine_compiler(threads, precision, progress)
     if isinstance(parts, EmbeddingModelParts):
         return EmbeddingModel(parts, chosen, context=context or trained)
     return LanguageModel(parts, chosen, context=context or trained, kv_dtype=_KV_DTYPES[kv_dtype])
@@ -69,7 +76,7 @@ def load(
 
 def _located(model: str | os.PathLike[str]) -> Path:
     path = Path(model).expanduser()
-    if path.exists():
+    if os.fspath(model) and path.exists():
         return path
     if isinstance(model, str) and model in store.CATALOGUE:
         return store.ModelStore(Config.from_environment(process_environment()).data_dir / "models").install(model)
@@ -105,6 +112,11 @@ def _gguf_pooling(file: GGUFFile, keys: Hyperparameters) -> Pooling:
 
 def _folder_parts(folder: Path) -> tuple[Parts, int]:
     """The parts of a Hugging Face folder's model, and the context that it was trained for."""
+    if not (folder / "config.json").is_file():
+        raise FileFormatError(
+            f"{folder}: expected a GGUF file or a Hugging Face folder, found a folder without config.json; "
+            "give the path of the model's own file or folder"
+        )
     config = read_json(folder / "config.json")
     family = family_named(config.text("model_type"), config.where)
     if isinstance(family, DecoderFamily):

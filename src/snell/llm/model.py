@@ -74,7 +74,7 @@ class LanguageModel:
         self._compiler = compiler
         self._cache = parts.decoder.sizes.cache(context, kv_dtype)
         self._chunk = min(chunk, context)
-        self._programs: dict[StepResult, CompiledProgram] = {}
+        self._programs: dict[StepResult, SizedProgram] = {}
         self._lock = threading.Lock()
 
     @property
@@ -176,8 +176,9 @@ class LanguageModel:
         room = self.context - len(ids)
         wanted = room if options.max_tokens is None else options.max_tokens
         if wanted > room or room < 0:
+            both = "does" if options.max_tokens is None else f"and max_tokens={wanted} do"
             raise ContextLengthError(
-                f"a prompt of {len(ids)} tokens and max_tokens={wanted} do not fit the context of {self.context} "
+                f"a prompt of {len(ids)} tokens {both} not fit the context of {self.context} "
                 "tokens; shorten the prompt, ask for fewer tokens, or load the model with a larger context"
             )
         plan = GenerationPlan(ids, wanted, self.tokenizer.eos_ids, options.logprobs)
@@ -203,11 +204,15 @@ class LanguageModel:
         rows: list[Array] = list(session.results(ids))
         return np.concatenate(rows)
 
-    def _program(self, result: StepResult) -> CompiledProgram:
+    def _program(self, result: StepResult) -> SizedProgram:
         with self._lock:
             if result not in self._programs:
                 self._programs[result] = SizedProgram((1, self._chunk), partial(self._variant, result))
             return self._programs[result]
+
+    def prepare(self) -> None:
+        """Load, or compile, the programs that ``generate`` uses; otherwise they are when it first needs them."""
+        self._program(StepResult.LAST_LOGITS).prepare()
 
     def explain(self) -> object:
         """A report on the program that decodes one token."""

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 from snell.errors import ConfigError, UnsupportedError
-from snell.llm.sampling import SamplingParams
+from snell.llm.sampling import SamplingParams, is_whole
 
 __all__ = ["GenerateKeywords", "GenerateOptions"]
 
@@ -50,15 +50,17 @@ class GenerateOptions:
                 raise UnsupportedError(f"{name}: constrained generation is not in this version; ask in the prompt")
         for name in ("max_tokens", "logprobs"):
             value = getattr(self, name)
-            if value is not None and value < 0:
+            if value is not None and not (is_whole(value) and value >= 0):
                 raise ConfigError(f"{name}: expected a whole number of at least 0, received {value!r}")
+        if not all(isinstance(text, str) for text in self.stop_strings):
+            raise ConfigError(f"stop: expected a string or a list of strings, received {self.stop!r}")
 
     @property
     def stop_strings(self) -> tuple[str, ...]:
         """The texts that end a generation."""
         if self.stop is None:
             return ()
-        return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop)
+        return tuple(self.stop) if isinstance(self.stop, list | tuple) else (cast("str", self.stop),)
 
     def sampling(self, defaults: SamplingParams) -> SamplingParams:
         """What was given, and the model's defaults for the rest."""

@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+
 from snell.deferred import deferred
-from snell.errors import ConfigError, UnsupportedError
+from snell.errors import ConfigError, OutOfRangeError, UnsupportedError
+from snell.llm.sampling import is_whole
 from snell.llm.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -27,25 +30,50 @@ Prompt = str | Sequence[Mapping[str, Any]] | Sequence[int]
 
 def is_batch(prompt: Prompt | Sequence[Prompt]) -> bool:
     """True for a list of strings, of conversations or of lists of ids (and for an empty list)."""
-    if isinstance(prompt, str):
+    if isinstance(prompt, str | bytes) or not isinstance(prompt, Sequence | np.ndarray):
         return False
     items = cast("Sequence[Any]", prompt)
-    return len(items) == 0 or not isinstance(items[0], Mapping | int)
+    return len(items) == 0 or not (isinstance(items[0], Mapping) or is_whole(items[0]))
 
 
 def prompt_ids(prompt: Prompt, tokenizer: Tokenizer, template: Callable[[], ChatTemplate | None]) -> list[int]:
     """Token ids; a prompt without any is a ConfigError.  The template is asked for where there are messages."""
     if isinstance(prompt, str):
         ids = tokenizer.encode(prompt)
-    elif all(isinstance(item, int) for item in prompt):
-        ids = [int(id_) for id_ in cast("Sequence[int]", prompt)]
+    elif isinstance(prompt, bytes | Mapping) or not isinstance(prompt, Sequence | np.ndarray):
+        raise _wrong(prompt)
+    elif all(is_whole(item) for item in prompt):
+        ids = _checked([int(id_) for id_ in cast("Sequence[int]", prompt)], tokenizer)
+    elif all(isinstance(item, Mapping) for item in prompt):
+        ids = _conversation_ids(cast("Sequence[Mapping[str, Any]]", prompt), tokenizer, template())
     else:
-        compiled = template()
-        if compiled is None:
-            raise UnsupportedError(
-                "the model has no chat template, so it cannot take messages; pass a string, which is continued as it is"
-            )
-        ids = chat_template.encode_chat(tokenizer, compiled, cast("Sequence[Mapping[str, Any]]", prompt))
+        raise _wrong(prompt)
     if not ids:
         raise ConfigError("the prompt has no tokens; give a text to continue")
     return ids
+
+
+def _conversation_ids(
+    messages: Sequence[Mapping[str, Any]], tokenizer: Tokenizer, template: ChatTemplate | None
+) -> list[int]:
+    if template is None:
+        raise UnsupportedError(
+            "the model has no chat template, so it cannot take messages; pass a string, which is continued as it is"
+        )
+    return chat_template.encode_chat(tokenizer, template, messages)
+
+
+def _checked(ids: list[int], tokenizer: Tokenizer) -> list[int]:
+    """A model may have fewer rows than the tokenizer has ids, never more that mean something."""
+    wrong = next((id_ for id_ in ids if not 0 <= id_ < tokenizer.vocab_size), None)
+    if wrong is not None:
+        raise OutOfRangeError(f"expected token ids from 0 to {tokenizer.vocab_size - 1}, received {wrong}")
+    return ids
+
+
+def _wrong(prompt: object) -> ConfigError:
+    received = repr(prompt)
+    return ConfigError(
+        "a prompt is a string, a list of messages such as {'role': 'user', 'content': '…'} or a list of token ids, "
+        f"received {received if len(received) < 80 else received[:79] + '…'}"
+    )

@@ -7,15 +7,16 @@ Sources: top-p, https://arxiv.org/abs/1904.09751; min-p, https://arxiv.org/abs/2
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from snell.errors import ConfigError, OutOfRangeError, ShapeError
 
-__all__ = ["Sampler", "SamplingParams", "log_probabilities"]
+__all__ = ["Sampler", "SamplingParams", "is_whole", "log_probabilities"]
 
 Vector = npt.NDArray[np.float64]
 
@@ -32,20 +33,36 @@ class SamplingParams:
     logit_bias: Mapping[int, float] | None = None
 
     def __post_init__(self) -> None:
-        _require(
-            math.isfinite(self.temperature) and self.temperature >= 0, "temperature", "at least 0", self.temperature
-        )
-        _require(self.top_k >= 0, "top_k", "of at least 0 (0: no limit)", self.top_k)
-        _require(0 < self.top_p <= 1, "top_p", "above 0 and at most 1", self.top_p)
-        _require(0 <= self.min_p <= 1, "min_p", "from 0 to 1", self.min_p)
-        _require(self.seed is None or self.seed >= 0, "seed", "of at least 0, or None", self.seed)
-        for token_id, bias in (self.logit_bias or {}).items():
-            _require(token_id >= 0 and not math.isnan(bias) and bias < math.inf, "logit_bias", "finite", bias)
+        for name, (expected, holds) in _EXPECTED.items():
+            value = getattr(self, name)
+            if not holds(value):
+                raise ConfigError(f"{name}: expected {expected}, received {value!r}")
 
 
-def _require(valid: bool, name: str, expected: str, received: object) -> None:
-    if not valid:
-        raise ConfigError(f"{name}: expected a value {expected}, received {received!r}")
+def is_whole(value: object) -> bool:
+    """Whether the value is a whole number; a truth value is none."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return is_whole(value) or (isinstance(value, float | np.floating) and not math.isnan(value))
+
+
+def _is_bias(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(
+        is_whole(token_id) and token_id >= 0 and _is_number(bias) and bias < math.inf
+        for token_id, bias in cast("Mapping[Any, Any]", value).items()
+    )
+
+
+_EXPECTED: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
+    "temperature": ("a number of at least 0", lambda v: _is_number(v) and 0 <= v < math.inf),
+    "top_k": ("a whole number of at least 0 (0: no limit)", lambda v: is_whole(v) and v >= 0),
+    "top_p": ("a number above 0 and at most 1", lambda v: _is_number(v) and 0 < v <= 1),
+    "min_p": ("a number from 0 to 1", lambda v: _is_number(v) and 0 <= v <= 1),
+    "seed": ("a whole number of at least 0, or None", lambda v: v is None or (is_whole(v) and v >= 0)),
+    "logit_bias": ("token ids and their finite numbers, or None", lambda v: v is None or _is_bias(v)),
+}
 
 
 class Sampler:

@@ -27,6 +27,11 @@ class SizedProgram:
         most = next((size for size in self._classes if wanted <= size), self._classes[-1])
         return self._variant(most)(inputs, sizes)
 
+    def prepare(self) -> None:
+        """Make every variant now."""
+        for most in self._classes:
+            self._variant(most)
+
     def _variant(self, most: int) -> CompiledProgram:
         found = self._made.get(most)
         if found is None:

@@ -10,9 +10,14 @@ extension alone 20 to 30.  It is registered under its usual name, since it can b
 
 from __future__ import annotations
 
+import ctypes
 import importlib.machinery
 import importlib.util
+import os
+import shutil
 import sys
+import tempfile
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -58,6 +63,7 @@ class EGraph:
 
     def __init__(self, program: str) -> None:
         self._egraph: bindings.EGraph = _load_bindings().EGraph()
+        _ALIVE.add(self)
         self._open = False
         self._run(program)
 
@@ -95,6 +101,10 @@ class EGraph:
         """A set of i64."""
         return frozenset(self._egraph.value_to_i64(item) for item in self._egraph.value_to_set(value))
 
+    def leak(self) -> None:
+        """Never free the e-graph, not even when the process ends."""
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._egraph))
+
     def _run(self, program: str) -> list[Any]:
         try:
             return self._egraph.run_program(*self._egraph.parse_program(program))
@@ -102,17 +112,47 @@ class EGraph:
             raise EGraphError(f"egglog: {error}") from error
 
 
+# What a forked child inherits and may not touch.
+_ALIVE: weakref.WeakSet[EGraph] = weakref.WeakSet()
+_INHERITED = f"{_MODULE} of the parent process"
+
+
 def _load_bindings() -> ModuleType:
     """The extension module alone, loaded on first use."""
     loaded = sys.modules.get(_MODULE)
     if loaded is not None:
         return loaded
+    inherited = sys.modules.get(_INHERITED)
+    if inherited is not None and inherited.__file__ is not None:
+        with tempfile.TemporaryDirectory(prefix="snell-") as folder:
+            # A loaded library does not need its file any more.
+            return _load(importlib.util.spec_from_file_location(_MODULE, shutil.copy(inherited.__file__, folder)))
     parent = importlib.machinery.PathFinder.find_spec("egglog")
     places = None if parent is None else parent.submodule_search_locations
-    spec = importlib.machinery.PathFinder.find_spec(_MODULE, places) if places else None
+    return _load(importlib.machinery.PathFinder.find_spec(_MODULE, places) if places else None)
+
+
+def _load(spec: importlib.machinery.ModuleSpec | None) -> ModuleType:
     if spec is None or spec.loader is None:
         raise CompileError(f"egglog {VERSION} is not installed; install snell with its dependencies")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     sys.modules[_MODULE] = module
     return module
+
+
+def _after_fork() -> None:
+    """In a forked child: leave the extension alone, and load a second copy of it when it is needed.
+
+    The extension starts threads when it is loaded, which a child does not have: it would wait for them forever, even
+    when an e-graph is freed.  A copy of the library under another name has variables, and so threads, of its own.
+    """
+    loaded = sys.modules.pop(_MODULE, None)
+    if loaded is not None:
+        sys.modules[_INHERITED] = loaded
+    for egraph in _ALIVE:
+        egraph.leak()
+
+
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=_after_fork)

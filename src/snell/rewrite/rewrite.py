@@ -8,6 +8,7 @@ that asserts two types of one class, say) leaves the region as it was, with the 
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -84,15 +85,16 @@ class Workshop:
 
 
 class _Workshops(threading.local):
-    """Workshops by policy; an egglog e-graph may only be used by the thread that made it."""
+    """Workshops by process and policy; an egglog e-graph may only be used by the thread that made it."""
 
     def __init__(self) -> None:
-        self._made: dict[Policy, Workshop] = {}
+        self._made: dict[tuple[int, Policy], Workshop] = {}
 
     def of(self, policy: Policy) -> Workshop:
-        made = self._made.get(policy)
+        key = (os.getpid(), policy)
+        made = self._made.get(key)
         if made is None:
-            made = self._made[policy] = Workshop([rule for rule in RULES if policy.allows(rule.tag)])
+            made = self._made[key] = Workshop([rule for rule in RULES if policy.allows(rule.tag)])
         return made
 
 

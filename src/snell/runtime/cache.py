@@ -96,7 +96,7 @@ class Cache:
     def info(self) -> CacheInfo:
         """Count the entries and their bytes."""
         with _reported("read", self.folder):
-            sizes = [path.stat().st_size for path in self._entries()]
+            sizes = [status.st_size for _, status in self._states()]
         return CacheInfo(self.folder, len(sizes), sum(sizes), self.limit_bytes)
 
     def clear(self) -> int:
@@ -115,7 +115,7 @@ class Cache:
             count = 0
             with zipfile.ZipFile(target, "w") as archive:
                 for path in self._entries():
-                    data = path.read_bytes()
+                    data = _content(path)
                     if _payload(data) is not None:
                         archive.writestr(path.name, data)
                         count += 1
@@ -172,11 +172,7 @@ class Cache:
             with contextlib.suppress(OSError):
                 if now - path.stat().st_mtime > _ABANDONED_SECONDS:
                     path.unlink()
-        found: list[tuple[float, int, Path]] = []
-        for path in self._entries():
-            with contextlib.suppress(FileNotFoundError):
-                status = path.stat()
-                found.append((max(status.st_mtime, status.st_atime), status.st_size, path))
+        found = [(max(s.st_mtime, s.st_atime), s.st_size, path) for path, s in self._states()]
         total = sum(size for _, size, _ in found)
         if total <= self.limit_bytes:
             return total
@@ -189,6 +185,12 @@ class Cache:
 
     def _entries(self) -> Iterator[Path]:
         yield from (path for path in sorted(self.folder.glob("??/*")) if _NAME.fullmatch(path.name))
+
+    def _states(self) -> Iterator[tuple[Path, os.stat_result]]:
+        """The entries that are still there when they are looked at: another process may evict or clear them."""
+        for path in self._entries():
+            with contextlib.suppress(FileNotFoundError):
+                yield path, path.stat()
 
     def _temporaries(self) -> Iterator[Path]:
         yield from self.folder.glob(f"??/{_TEMPORARY}*")
@@ -212,6 +214,14 @@ def compile_cached(cache: Cache, llvm_ir: str, target: Target, level: int = CODE
 
 def _entry(payload: bytes) -> bytes:
     return _MAGIC + hashlib.sha256(payload).digest() + payload
+
+
+def _content(path: Path) -> bytes:
+    """A file's bytes; none where it was removed after it was listed."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
 
 
 def _payload(data: bytes) -> bytes | None:

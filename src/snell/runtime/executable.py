@@ -19,7 +19,7 @@ from snell.codegen.llvm import load
 from snell.errors import DTypeError, GraphError, OutOfRangeError, ShapeError
 from snell.runtime.arena import ALIGNMENT
 from snell.runtime.buffers import Array, address, aligned_empty, is_usable
-from snell.runtime.main import ENTER, TABLE, scratch_sizes, with_main
+from snell.runtime.main import ENTER, TABLE, checks_before_writes, scratch_sizes, with_main
 from snell.runtime.pool import Pool, process_pool
 from snell.runtime.program import BufferSlot, Program, Role
 from snell.runtime.sizes import SizeSolver
@@ -122,7 +122,7 @@ class Executable:
         """Run on arrays in the order of the input slots; `out` gives arrays to write, `sizes` dims no input shows."""
         arrays = self._arrays(inputs)
         layout = self._layout(arrays, sizes)
-        frame = self._frames.pop() if self._frames else _Frame(self._pointers())
+        frame = self._free_frame()
         try:
             outputs = self._fill(frame, layout, arrays, out)
             status = self.enter(self.prepared(frame, layout))
@@ -139,6 +139,13 @@ class Executable:
         frame = _Frame(self._pointers())
         outputs = self._fill(frame, layout, arrays, out)
         return Bound(self, frame, layout, arrays, outputs)
+
+    def _free_frame(self) -> _Frame:
+        # Asked for and not looked for: between the look and the taking, another thread may take the last one.
+        try:
+            return self._frames.pop()
+        except IndexError:
+            return _Frame(self._pointers())
 
     def prepared(self, frame: _Frame, layout: _Layout) -> int:
         """The argument of `enter`: the frame, grown where needed, with `main`'s four arguments in place."""
@@ -158,7 +165,10 @@ class Executable:
         else:
             place = frame.pointers[self.program.arguments.index(check.value)]
         value = np.frombuffer(ctypes.string_at(place, slot.dtype.itemsize), slot.dtype.numpy)[0]
-        raise OutOfRangeError(check.message.format(value=value.item()))
+        error = OutOfRangeError(check.message.format(value=value.item()))
+        first_write, early = checks_before_writes(self.program)
+        error.overwrote_donated = first_write < len(self.program.calls) and status - 1 not in early
+        raise error
 
     def _load(self) -> None:
         """Load every object and write the table of addresses that `main` calls through."""

@@ -4,6 +4,9 @@
 
     i32 @enter(ptr %operands)      main with its four arguments in memory: one word to pass from Python
 
+Checks whose calls come before every call that may write a donated buffer are looked at between the two, so that the
+buffer of a call that fails them still has what it had; the others are looked at after the last call.
+
 `arguments` holds a pointer for each slot of `Program.arguments`, `sizes` an i64 for each dim; `scratch` has room for
 `scratch_stride(program)` bytes a thread.  The result is 0, or 1 + the index of the first check that failed.  Kernels
 and the pool are reached through `@table` (`pool_run`, then `Program.functions`), which the loader fills: object files
@@ -21,7 +24,7 @@ from snell.runtime.program import Call, Carry, CodeObject, Program, Repeat, Role
 from snell.symbolic import Dim, Expr, FloorDiv, Remainder, as_expr
 from snell.targets import Target
 
-__all__ = ["ENTER", "MAIN", "TABLE", "main_ir", "scratch_sizes", "scratch_stride", "with_main"]
+__all__ = ["ENTER", "MAIN", "TABLE", "checks_before_writes", "main_ir", "scratch_sizes", "scratch_stride", "with_main"]
 
 MAIN, ENTER, TABLE = "main", "enter", "table"
 
@@ -45,10 +48,13 @@ def main_ir(program: Program) -> str:
     """The module's text; equal programs give equal text."""
     program.verify()
     writer = _Writer(program)
-    for step in program.steps:
+    first_write, early = checks_before_writes(program)
+    for index, step in enumerate(program.steps):
+        if index == first_write and early:
+            writer.stop_where(writer.status(early))
         writer.step(step)
-    inner = {number for repeat in program.repeats for number in repeat.checks}
-    tail = f"  ret i32 {writer.status([k for k in range(len(program.checks)) if k not in inner])}"
+    known = {*early, *(number for repeat in program.repeats for number in repeat.checks)}
+    status = writer.status([k for k in range(len(program.checks)) if k not in known])
     pointers = max((len(call.buffers) for call in program.calls), default=0)
     sizes = max((len(call.sizes) for call in program.calls), default=0)
     body = "\n".join(f"  {line}" for line in writer.lines)
@@ -60,7 +66,7 @@ entry:
   %pointers = alloca [{max(1, pointers)} x ptr], align 8
   %values = alloca [{max(1, sizes)} x i64], align 8
 {body}
-{tail}
+  ret i32 {status}
 }}
 define i32 @{ENTER}(ptr %operands) {{
 entry:
@@ -204,6 +210,13 @@ class _Writer:
         operands = f"ptr {self.function(call.function)}, ptr %pointers, ptr {sizes}, ptr %scratch, i64 {self.stride}"
         self.lines.append(f"call void {self.run}({operands}, i64 {tickets}, i64 {chunk})")
 
+    def stop_where(self, status: str) -> None:
+        """Return a status that is not 0."""
+        stopped = self.emit(f"icmp ne i32 {status}, 0")
+        self.lines.append(f"br i1 {stopped}, label %stopped, label %checked")
+        self.lines += ["stopped:", f"ret i32 {status}", "checked:"]
+        self.block = "checked"
+
     def function(self, name: str) -> str:
         if name not in self.functions:
             self.functions[name] = self.load("ptr", f"@{TABLE}", 1 + self.program.functions.index(name))
@@ -278,3 +291,23 @@ def _phis(name: str, starts: Sequence[tuple[str, str, str]], before: str, after:
         lines.append(f"{write} = phi ptr [{first}, %{before}], [{spare}, %{after}]")
         lines.append(f"{spare} = phi ptr [{second}, %{before}], [{write}, %{after}]")
     return lines
+
+
+def checks_before_writes(program: Program) -> tuple[int, tuple[int, ...]]:
+    """The first step that may write a donated buffer (the number of steps if none), and the checks known before it."""
+    taken_over = {index for index, slot in enumerate(program.buffers) if slot.donated is not None}
+    slots = [_slots(step) for step in program.steps]
+    first = next((index for index, used in enumerate(slots) if taken_over & used), len(slots))
+    later = set[int]().union(*slots[first:])
+    inner = {number for repeat in program.repeats for number in repeat.checks}
+    early = (k for k, check in enumerate(program.checks) if k not in inner and not {check.flag, check.value} & later)
+    return first, tuple(early) if taken_over else ()
+
+
+def _slots(step: Step) -> set[int]:
+    """Every buffer that a step touches."""
+    if isinstance(step, Call):
+        return set(step.buffers)
+    carried = {slot for c in step.carries for slot in (c.initial, c.before, c.after, c.result, c.spare)}
+    rows = {slot for row in step.rows for slot in (row.whole, row.row)}
+    return carried | rows | set[int]().union(*(_slots(inner) for inner in step.steps))

@@ -7,12 +7,13 @@ with exactly one BOS where the model wants one; every id that ends a text or a t
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from snell.deferred import deferred
-from snell.errors import OutOfRangeError
+from snell.errors import ConfigError, OutOfRangeError
 from snell.importers.gguf import MetadataValue
 from snell.llm.tokenizer.backend import Backend
 from snell.llm.tokenizer.gguf import gguf_parts
@@ -25,6 +26,8 @@ else:
     hugging_face = deferred("snell.llm.tokenizer.hugging_face")
 
 __all__ = ["Tokenizer"]
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,7 +109,7 @@ class Tokenizer:
             if isinstance(piece, int):
                 ids.append(piece)
             elif piece:
-                ids.extend(self.backend.encode(piece))
+                ids.extend(self.backend.encode(_unicode(piece)))
         if not add_special:
             return ids
         prefix, suffix = list(self.parts.prefix), list(self.parts.suffix)
@@ -130,3 +133,13 @@ class Tokenizer:
     def _check(self, token_id: int) -> None:
         if not 0 <= token_id < self.vocab_size:
             raise OutOfRangeError(f"expected a token id from 0 to {self.vocab_size - 1}, received {token_id}")
+
+
+def _unicode(text: str) -> str:
+    """The text, where it is one: half of a pair of surrogates has no bytes in UTF-8, so no token can spell it."""
+    if text.isascii() or not (found := _SURROGATE.search(text)):
+        return text
+    raise ConfigError(
+        f"expected a text of Unicode characters, received the lone surrogate {found[0]!r} at place {found.start()}; "
+        "it was decoded from something that is no UTF-8: decode it with errors='replace'"
+    )
