@@ -103,7 +103,7 @@ def _header(file: Path, data: npt.NDArray[np.uint8]) -> tuple[dict[str, Any], in
         raise _error(file, data, "header", f"is {length} bytes long, more than the file has")
     try:
         header = json.loads(data[_LENGTH_BYTES:start].tobytes())
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # also a number of more digits than Python reads
         raise _error(file, data, "header", f"is not JSON: {error}", _LENGTH_BYTES) from error
     if not isinstance(header, dict):
         raise _error(file, data, "header", "is not a JSON object", _LENGTH_BYTES)
@@ -127,7 +127,10 @@ def _array(file: Path, data: npt.NDArray[np.uint8], start: int, name: str, entry
     if end - begin != math.prod(shape) * dtype.itemsize:
         problem = f"{end - begin} bytes of data for the shape {list(shape)} of {fields['dtype']}"
         raise _error(file, data, what, problem, begin)
-    return data[begin:end].view(dtype).reshape(shape)
+    try:
+        return data[begin:end].view(dtype).reshape(shape)
+    except ValueError as error:  # no elements, but an extent or a rank beyond NumPy's
+        raise _error(file, data, what, f"has the shape {list(shape)}: {error}", begin) from error
 
 
 def _integers(value: Any) -> tuple[int, ...] | None:
