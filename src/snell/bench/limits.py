@@ -45,7 +45,7 @@ def machine_limits(threads: int, array_bytes: int = _ARRAY_BYTES) -> MachineLimi
             list(pool.map(_read, chunks))
             best = min(best, time.perf_counter() - start)
     meter = ArithmeticMeter(threads)
-    flops = max(meter.read(_ROUNDS) for _ in range(_PASSES))
+    flops = meter.read(_ROUNDS, _PASSES)
     return MachineLimits(threads, array_bytes / best, flops)
 
 
@@ -68,8 +68,11 @@ class ArithmeticMeter:
         self._library = load(compile_object(fma_loop_ir(self._target), self._target), (FUNCTION,))
         self._loop = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)(self._library[FUNCTION])
 
-    def read(self, rounds: int = 5 * _ROUNDS) -> float:
-        """f32 operations per second of all threads together; takes some 20 milliseconds."""
+    def read(self, rounds: int = 2 * _ROUNDS, passes: int = 3) -> float:
+        """f32 operations per second of all threads together, the best of a few passes of some 10 milliseconds."""
+        return max(self._pass(rounds) for _ in range(passes))
+
+    def _pass(self, rounds: int) -> float:
 
         def run(_: int) -> None:
             sink = (ctypes.c_float * (16 * CHAINS))()

@@ -1,7 +1,7 @@
 """Measurements of a whole process: run Python source in a fresh interpreter and read the number it reports.
 
-The source is given a function ``report(number)``; what it reports last is the reading. Everything else that it writes
-is kept out of the way.
+The source is given a function ``report(number)``; what it reports last is the reading, the time of its first report the
+seconds. Everything else that it writes is kept out of the way.
 """
 
 import json
@@ -64,11 +64,11 @@ def _run(source: str, environment: Mapping[str, str]) -> tuple[float, float]:
         line = child.stdout.readline()
         seconds = time.perf_counter() - start
         try:
-            child.communicate(timeout=_TIMEOUT_SECONDS)
+            rest, _ = child.communicate(timeout=_TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired:
             child.kill()
-            child.communicate()
+            rest, _ = child.communicate()
         if not line:
             errors.seek(0)
             raise SnellError(f"a measured process ended without a reading: {errors.read()[-500:].strip()}")
-        return float(json.loads(line)), seconds
+        return float(json.loads((rest.splitlines() or [line])[-1])), seconds
