@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from snell.loops.access import access_of
+from snell.loops.access import Access, access_of
 from snell.loops.ir import Combine, Level, LoopKind
 from snell.loops.stage import Stage
 from snell.loops.tile import Tile, choose_tile, ordered_reductions, unrolled_reductions
@@ -136,13 +136,20 @@ def _row_passes(stage: Stage, tile: Tile, target: Target) -> list[Level]:
 
     Summing one register's width down all rows would jump through memory; a pass reads its rows as parallel streams.
     """
+    assert tile.vector is not None
     streamed = [item for item in stage.loads() if _is_streamed(stage, item, tile, target)]
-    if not streamed or stage.extent(tile.vector) <= tile.lanes * tile.vectors:  # type: ignore[arg-type]
+    in_order = Access(stage.tensor, stage.indices).stride(tile.vector) == 1.0
+    if not streamed or not in_order or stage.extent(tile.vector) <= tile.lanes * tile.vectors:
         return []
     order = ordered_reductions(stage, tile.vector)
     rows = _ROWS if tile.unrolled is None or stage.extent(tile.unrolled) <= _TILE_ROWS else _TILE_ROWS
-    rows = max(rows, math.ceil(_greatest(order[-1]) / LONGEST_SUM))
-    return [*(Level(axis, 1) for axis in order[:-1]), Level(order[-1], rows)]
+    length = 1.0
+    for k in range(len(order) - 1, -1, -1):
+        if length * stage.extent(order[k]) > rows:
+            step = max(math.ceil(rows / length), math.ceil(_greatest(order[k]) / LONGEST_SUM))
+            return [*(Level(axis, 1) for axis in order[:k]), Level(order[k], step)]
+        length *= stage.extent(order[k])
+    return []
 
 
 def _is_streamed(stage: Stage, item: Term, tile: Tile, target: Target) -> bool:
