@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -63,12 +64,12 @@ def _run(source: str, environment: Mapping[str, str]) -> tuple[float, float]:
         assert child.stdout is not None
         line = child.stdout.readline()
         seconds = time.perf_counter() - start
-        try:
-            rest, _ = child.communicate(timeout=_TIMEOUT_SECONDS)
-        except subprocess.TimeoutExpired:
-            child.kill()
-            rest, _ = child.communicate()
+        stop = threading.Timer(_TIMEOUT_SECONDS, child.kill)
+        stop.start()
+        lines = [line, *child.stdout]
+        child.wait()
+        stop.cancel()
         if not line:
             errors.seek(0)
             raise SnellError(f"a measured process ended without a reading: {errors.read()[-500:].strip()}")
-        return float(json.loads((rest.splitlines() or [line])[-1])), seconds
+        return float(json.loads(lines[-1])), seconds
