@@ -11,7 +11,7 @@ __all__ = ["ALIASES", "NOT_OPERATIONS", "OPERATIONS", "operation_names"]
 
 OPERATIONS: tuple[Operation, ...] = (*ELEMENTWISE, *ARRAYS, *NETWORKS)
 
-# Public names that compute nothing.
+# Public names that compute nothing, and `scan`, which takes a function (tests/engine/test_scan.py).
 NOT_OPERATIONS = frozenset(
     {
         "DTypeLike",
@@ -23,6 +23,7 @@ NOT_OPERATIONS = frozenset(
         "Traced",
         "as_dtype",
         "methods",
+        "scan",
         "random",
         "trace",
     }

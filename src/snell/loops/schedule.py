@@ -108,7 +108,7 @@ def _passes(stage: Stage, tile: Tile, target: Target) -> list[Level]:
 
     Only where the result itself can hold the sums between passes.
     """
-    if len(stage.partials) != 1 or tile.vector in stage.reduced:
+    if len(stage.partials) != 1 or tile.vector is None or tile.vector in stage.reduced:
         return []
     (partial,) = stage.partials
     if partial.accumulator.combine is not Combine.SUM or partial.accumulator.dtype != stage.tensor.dtype:
