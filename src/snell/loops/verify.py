@@ -280,8 +280,8 @@ class _Verifier:
             low, high = index.constant, index.constant
             for axis in index.axes():
                 spread = place.size(axis, start) if start else axis.extent
-                if not isinstance(spread, int) or not index.is_affine_in(axis):
-                    return
+                if not isinstance(spread, int) or spread == 0 or not index.is_affine_in(axis):
+                    return  # (unknown, or nothing runs)
                 k = index.coefficient(axis)
                 low, high = low + min(0, k * (spread - 1)), high + max(0, k * (spread - 1))
             if index.dims() or not isinstance(size, int):
