@@ -46,3 +46,12 @@ def test_a_reduction_of_rows_or_columns_equals_numpy(name: str, shape: tuple[int
         # Two levels of at most 4,096 terms (DESIGN, section 2): each adds half an epsilon of the magnitudes at most.
         bound = 4096 * np.finfo(np.float32).eps * np.abs(wide).sum(axis=axis)
         assert np.all(np.abs(result - wide.sum(axis=axis)) <= bound)
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 300, 5000])
+def test_a_sum_of_as_many_rows_as_there_are_is_stored_even_when_there_are_none(count: int) -> None:
+    rows = sn.Dim("rows", min=0, max=100_000, typical=(60_000,))
+    x = np.random.default_rng(0).standard_normal((count, 64), dtype=np.float32)
+    result = sn.compile(lambda x: sn.sum(x, 0) + 1, dims={"x": (rows, None)})(x).numpy()
+    bound = (count + 2) * np.finfo(np.float32).eps * (np.abs(x.astype(np.float64)).sum(0) + 1)
+    assert np.all(np.abs(result - (x.astype(np.float64).sum(0) + 1)) <= bound)

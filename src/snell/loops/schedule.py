@@ -113,6 +113,8 @@ def _passes(stage: Stage, tile: Tile, target: Target) -> list[Level]:
     (partial,) = stage.partials
     if partial.accumulator.combine is not Combine.SUM or partial.accumulator.dtype != stage.tensor.dtype:
         return []
+    if any(as_expr(axis.extent).bounds()[0] < 1 for axis in stage.reduced):
+        return []  # no pass would run, and nothing be stored
     if not _has_many_rows(stage, tile):
         return _row_passes(stage, tile, target)
     order = ordered_reductions(stage, tile.vector)
