@@ -1,7 +1,7 @@
 """The thread pool as LLVM IR: one dispatch at a time, chunks claimed by compare-and-swap, the caller works too.
 
 A dispatch is published in one 64-bit word, `generation:24 | chunks:20 | next:20`; whoever wins the exchange runs that
-chunk, so a worker whose core is taken away delays nobody (FINDINGS.md §3: a static split drops to half).  A worker
+chunk, so a worker whose core is taken away delays nobody (measured: a static split drops to half its speed).  A worker
 looks at the dispatch's other fields only after it has won a chunk, and the caller waits for every won chunk: the fields
 cannot change under it.  Idle workers spin for about 50 µs, then sleep.
 

@@ -23,7 +23,7 @@ LONGEST_SUM = 4096
 BLOCK_SUM = 1024
 _TILE_ROWS = 16  # rows of a pass shared by more rows of the result than that
 _STREAM = 4096  # positions of a result that stays in the first-level cache while rows are added to it
-_ROWS = 8  # streams that one core reads at once without losing the prefetcher (FINDINGS: 8 to 16)
+_ROWS = 8  # streams that one core reads at once without losing the prefetcher (measured: 8 to 16)
 _ROW_TILES = 32
 
 
