@@ -240,3 +240,10 @@ def test_joint_integer_arrays_out_of_range_raise_from_compiled_code(engine: Engi
         f(x, np.array([0, 2]), j)
     with pytest.raises(IndexError, match="index -4 is out of range for an axis of extent 3"):
         f(x, np.array([0, 1]), np.array([0, -4]))
+
+
+def test_an_axis_that_is_no_dim_may_have_another_extent_in_the_next_call() -> None:
+    total = sn.compile(lambda x, w: sn.sum(x, 0) + w, dims={"x": ("n", None)})
+    for count, width in ((3, 5), (7, 5), (2, 4)):
+        x, w = np.ones((count, width), np.float32), np.ones((width,), np.float32)
+        np.testing.assert_array_equal(np.asarray(total(x, w)), np.full(width, count + 1))

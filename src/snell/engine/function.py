@@ -123,13 +123,20 @@ class CompiledFunction:
 
     def _key(self, arguments: Mapping[str, Any], structure: trees.Structure, leaves: Sequence[Any]) -> Hashable:
         static = tuple((name, arguments[name]) for name in sorted(self._static) if name in arguments)
-        return structure, static, tuple(self._leaf_key(leaf) for leaf in leaves)
+        if not self._dims:
+            return structure, static, tuple(self._leaf_key(leaf) for leaf in leaves)
+        dynamic = {name: value for name, value in arguments.items() if name not in self._static}
+        named = ((self._dims.get(name), trees.flatten(value)[0]) for name, value in dynamic.items())
+        return structure, static, tuple(self._leaf_key(leaf, dims) for dims, own in named for leaf in own)
 
-    def _leaf_key(self, leaf: Any) -> Hashable:
+    def _leaf_key(self, leaf: Any, dims: tuple[str | Dim | None, ...] | None = None) -> Hashable:
+        """What a variant depends on: the dtype and the extents that are not named as dims."""
         if isinstance(leaf, bool | int | float):
             return type(leaf)
         shape, dtype = _shape_and_dtype(leaf)
-        return (len(shape), dtype) if self._dims else (shape, dtype)
+        if dims is None or len(dims) != len(shape):
+            return shape, dtype
+        return tuple(size if dim is None else None for size, dim in zip(shape, dims, strict=True)), dtype
 
     def _compile(self, arguments: Mapping[str, Any]) -> _Variant:
         dynamic = {name: value for name, value in arguments.items() if name not in self._static}
