@@ -133,3 +133,11 @@ def test_creation_agrees_with_numpy() -> None:
     line = tensor([0.0]) + sn.linspace(0.1, 0.7, 7)
     np.testing.assert_allclose(line.numpy(), np.linspace(0.1, 0.7, 7), rtol=1e-6)
     assert line.numpy()[-1] == np.float32(0.7)
+
+
+def test_transpose_exchanges_two_axes_or_takes_a_permutation() -> None:
+    x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    np.testing.assert_array_equal(sn.transpose(sn.array(x)).numpy(), x.swapaxes(1, 2))
+    np.testing.assert_array_equal(sn.array(x).transpose(0, 1).numpy(), x.swapaxes(0, 1))
+    np.testing.assert_array_equal(sn.array(x).transpose([2, 0, 1]).numpy(), x.transpose(2, 0, 1))
+    np.testing.assert_array_equal(sn.array(x).transpose(2, 0, 1).numpy(), x.transpose(2, 0, 1))

@@ -39,10 +39,13 @@ def permute(x: TensorLike, *axes: int | Sequence[int]) -> Tensor:
     return tensor.seen_through(tensor.operand.view.permute(order))
 
 
-def transpose(x: TensorLike, first: int = -2, second: int = -1) -> Tensor:
-    """Two axes exchanged, by default the last two."""
+def transpose(x: TensorLike, *axes: int | Sequence[int]) -> Tensor:
+    """Two axes exchanged (the last two by default), as in PyTorch; or, given a sequence or more axes, NumPy's permutation."""
+    if len(axes) not in (0, 2) or not all(isinstance(axis, int) for axis in axes):
+        return permute(x, *axes)
     tensor = as_tensor(x)
     order = list(range(tensor.ndim))
+    first, second = (int(axis) for axis in flat_arguments(axes or (-2, -1)))  # type: ignore[arg-type]  # sizes are axes here
     a, b = normal_axis(first, tensor.ndim), normal_axis(second, tensor.ndim)
     order[a], order[b] = b, a
     return permute(tensor, order)
