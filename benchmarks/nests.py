@@ -29,7 +29,7 @@ from snell.bench.limits import machine_limits
 from snell.engine.default_engine import default_engine
 from snell.frontend import TensorSpec, trace
 
-REPEATS = 9
+REPEATS, LEAST_SECONDS = 9, 0.02  # of repeats: the median of small nests is that of many
 CACHED, LARGE = 8 << 20, 128 << 20  # bytes of arrays that a last-level cache holds, and of one that it does not
 WANTED_MEDIAN, WANTED_WORST = 0.5, 0.15
 OPERATIONS = (2e7, 4e8)
@@ -133,17 +133,21 @@ def random_nest(rng: random.Random) -> Nest:
 
 
 def seconds(nest: Nest, rng: np.random.Generator) -> float:
-    """Median time of the compiled nest on random data, once its result has been found right."""
+    """Median time of the compiled nest on random data; its result is found right, or there is no time.
+
+    NumPy judges afterwards: the threads of its BLAS keep the cores busy for a while after a call.
+    """
     arrays = [rng.standard_normal(shape, dtype=np.float32) for shape in nest.shapes]
     traced = trace(nest.function, [TensorSpec.of(array.shape) for array in arrays])
     prepared = default_engine().prepare(traced.graph)
     bound = prepared.bind({}, default_engine().pool()).bind(*(arrays[traced.inputs.index(n)] for n in prepared.inputs))
-    check(nest, arrays, np.asarray(bound()[0]))
+    bound()
     times: list[float] = []
-    for _ in range(REPEATS):
+    while len(times) < REPEATS or sum(times) < LEAST_SECONDS:
         start = time.perf_counter()
         bound()
         times.append(time.perf_counter() - start)
+    check(nest, arrays, np.asarray(bound()[0]))
     return statistics.median(times)
 
 
