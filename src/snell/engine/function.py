@@ -30,6 +30,8 @@ __all__ = ["CompiledFunction", "DimSpec"]
 
 DimSpec = Sequence[str | Dim | None]
 
+_DIRECT_KEPT = 256
+
 
 @dataclass(frozen=True, slots=True)
 class _Variant:
@@ -45,6 +47,14 @@ class _Variant:
     arguments: tuple[str, ...]
     structure: trees.Structure
     weights: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Direct:
+    """A variant whose arguments are arrays, not trees: the number of the argument that each input takes."""
+
+    variant: _Variant
+    order: tuple[int, ...]
 
 
 class CompiledFunction:
@@ -69,11 +79,22 @@ class CompiledFunction:
         self._dims = {self._name(key): tuple(value) for key, value in (dims or {}).items()}
         self._policy = _policy(precision)
         self._variants: dict[Hashable, _Variant] = {}
+        self._direct: dict[Hashable, _Direct] = {}
         self._lock = threading.Lock()
         self.__name__ = getattr(function, "__name__", "function")
         self.__doc__ = function.__doc__
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        seen = None if kwargs or self._static else _shapes_and_dtypes(args)
+        if seen is not None and (direct := self._direct.get(seen)) is not None:
+            return _run(direct.variant, [args[place] for place in direct.order])
+        variant, leaves = self._variant_of(args, kwargs)
+        if seen is not None:
+            self._remember(seen, variant, len(args))
+        return _run(variant, [leaves[place] for place in variant.order])
+
+    def _variant_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[_Variant, list[Any]]:
+        """The executable for these arguments, compiled where it is new, and the leaves of the arguments."""
         arguments = self._arguments(args, kwargs)
         leaves, structure = trees.flatten({k: v for k, v in arguments.items() if k not in self._static})
         key = self._key(arguments, structure, leaves)
@@ -83,7 +104,15 @@ class CompiledFunction:
                 variant = self._variants.get(key)
                 if variant is None:
                     variant = self._variants[key] = self._compile(arguments)
-        return _run(variant, leaves)
+        return variant, leaves
+
+    def _remember(self, seen: Hashable, variant: _Variant, count: int) -> None:
+        """Which argument feeds which input, for the next call with arrays of these shapes and dtypes."""
+        if len(self._direct) >= _DIRECT_KEPT:
+            self._direct.clear()
+        # Arguments stand for themselves by their number, and come out as the leaves will.
+        numbers = trees.leaves(self._arguments(tuple(range(count)), {}))
+        self._direct[seen] = _Direct(variant, tuple(numbers[place] for place in variant.order))
 
     def explain(self) -> Report:
         """What the most recently compiled variant became; ConfigError before the first call."""
@@ -239,10 +268,22 @@ def _shape_and_dtype(leaf: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
     return leaf.shape, leaf.dtype
 
 
-def _run(variant: _Variant, leaves: Sequence[Any]) -> Any:
-    ordered = [leaves[place] for place in variant.order]
-    outputs = call_on_leaves(variant.executable, ordered, variant.dtypes, variant.donated)
-    return trees.unflatten(variant.output_tree, outputs)
+def _shapes_and_dtypes(args: tuple[Any, ...]) -> Hashable | None:
+    """What the executable depends on where every argument is an array; None where one is anything else."""
+    found: list[Hashable] = []
+    for value in args:
+        array = value.numpy() if type(value) is Array else value
+        if type(array) is not np.ndarray:
+            return None
+        found.append(array.shape)
+        found.append(array.dtype)
+    return tuple(found)
+
+
+def _run(variant: _Variant, inputs: Sequence[Any]) -> Any:
+    """The tree of results, from the inputs in the executable's order."""
+    outputs = call_on_leaves(variant.executable, inputs, variant.dtypes, variant.donated)
+    return outputs[0] if variant.output_tree.kind is None else trees.unflatten(variant.output_tree, outputs)
 
 
 def _policy(precision: str) -> Policy:
