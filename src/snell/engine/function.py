@@ -20,7 +20,8 @@ from snell.errors import ConfigError, ShapeError, UnsupportedError
 from snell.frontend import TensorSpec, Traced, trace
 from snell.graph.node import Graph
 from snell.rewrite.policy import Policy
-from snell.runtime.executable import Executable
+from snell.runtime.buffers import is_usable
+from snell.runtime.executable import Executable, Layout
 from snell.symbolic import Dim, as_size
 
 if TYPE_CHECKING:
@@ -51,10 +52,17 @@ class _Variant:
 
 @dataclass(frozen=True, slots=True)
 class _Direct:
-    """A variant whose arguments are arrays, not trees: the number of the argument that each input takes."""
+    """The short way for arguments that are arrays: `order` has, for each input, the number of the argument it takes."""
 
-    variant: _Variant
+    executable: Executable
+    layout: Layout
     order: tuple[int, ...]
+    output_tree: trees.Structure
+
+    def run(self, arguments: Sequence[np.ndarray[Any, Any]]) -> Any:
+        """The tree of results."""
+        outputs = self.executable.run(self.layout, [arguments[number] for number in self.order])
+        return _tree(self.output_tree, [Array(output) for output in outputs])
 
 
 class CompiledFunction:
@@ -85,13 +93,24 @@ class CompiledFunction:
         self.__doc__ = function.__doc__
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        seen = None if kwargs or self._static else _shapes_and_dtypes(args)
-        if seen is not None and (direct := self._direct.get(seen)) is not None:
-            return _run(direct.variant, [args[place] for place in direct.order])
+        arrays: list[np.ndarray[Any, Any]] = []
+        seen: list[Hashable] = []
+        for value in args:
+            array = value.numpy() if type(value) is Array else value
+            if type(array) is not np.ndarray or not is_usable(array):
+                break
+            arrays.append(array)
+            seen.append(array.shape)
+            seen.append(array.dtype)
+        if kwargs or len(arrays) < len(args):
+            return _run(*self._variant_of(args, kwargs))
+        direct = self._direct.get(tuple(seen))
+        if direct is not None:
+            return direct.run(arrays)
         variant, leaves = self._variant_of(args, kwargs)
-        if seen is not None:
-            self._remember(seen, variant, len(args))
-        return _run(variant, [leaves[place] for place in variant.order])
+        results = _run(variant, leaves)
+        self._remember(tuple(seen), variant, arrays)
+        return results
 
     def _variant_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[_Variant, list[Any]]:
         """The executable for these arguments, compiled where it is new, and the leaves of the arguments."""
@@ -106,13 +125,17 @@ class CompiledFunction:
                     variant = self._variants[key] = self._compile(arguments)
         return variant, leaves
 
-    def _remember(self, seen: Hashable, variant: _Variant, count: int) -> None:
-        """Which argument feeds which input, for the next call with arrays of these shapes and dtypes."""
+    def _remember(self, seen: Hashable, variant: _Variant, arrays: Sequence[np.ndarray[Any, Any]]) -> None:
+        """How the next call with arrays of these shapes and dtypes reaches its executable."""
+        if self._static or any(variant.donated):
+            return
+        # Each argument's number stands for it: flattened as the arguments are, the numbers tell where each leaf is from.
+        numbers = trees.leaves(self._arguments(tuple(range(len(arrays))), {}))
+        order = tuple(numbers[place] for place in variant.order)
+        layout = variant.executable.layout(*[arrays[number] for number in order])
         if len(self._direct) >= _DIRECT_KEPT:
             self._direct.clear()
-        # Arguments stand for themselves by their number, and come out as the leaves will.
-        numbers = trees.leaves(self._arguments(tuple(range(count)), {}))
-        self._direct[seen] = _Direct(variant, tuple(numbers[place] for place in variant.order))
+        self._direct[seen] = _Direct(variant.executable, layout, order, variant.output_tree)
 
     def explain(self) -> Report:
         """What the most recently compiled variant became; ConfigError before the first call."""
@@ -268,22 +291,14 @@ def _shape_and_dtype(leaf: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
     return leaf.shape, leaf.dtype
 
 
-def _shapes_and_dtypes(args: tuple[Any, ...]) -> Hashable | None:
-    """What the executable depends on where every argument is an array; None where one is anything else."""
-    found: list[Hashable] = []
-    for value in args:
-        array = value.numpy() if type(value) is Array else value
-        if type(array) is not np.ndarray:
-            return None
-        found.append(array.shape)
-        found.append(array.dtype)
-    return tuple(found)
+def _run(variant: _Variant, leaves: Sequence[Any]) -> Any:
+    """The tree of results, from the leaves of the arguments."""
+    ordered = [leaves[place] for place in variant.order]
+    return _tree(variant.output_tree, call_on_leaves(variant.executable, ordered, variant.dtypes, variant.donated))
 
 
-def _run(variant: _Variant, inputs: Sequence[Any]) -> Any:
-    """The tree of results, from the inputs in the executable's order."""
-    outputs = call_on_leaves(variant.executable, inputs, variant.dtypes, variant.donated)
-    return outputs[0] if variant.output_tree.kind is None else trees.unflatten(variant.output_tree, outputs)
+def _tree(structure: trees.Structure, outputs: list[Array]) -> Any:
+    return outputs[0] if structure.kind is None else trees.unflatten(structure, outputs)
 
 
 def _policy(precision: str) -> Policy:

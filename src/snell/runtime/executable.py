@@ -25,14 +25,14 @@ from snell.runtime.program import BufferSlot, Program, Role
 from snell.runtime.sizes import SizeSolver
 from snell.symbolic import Dim, Shape, show_shape
 
-__all__ = ["Bound", "Executable"]
+__all__ = ["Bound", "Executable", "Layout"]
 
 _ENTER_TYPE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
 _LAYOUTS_KEPT = 64
 
 
 @dataclass(frozen=True, slots=True)
-class _Layout:
+class Layout:
     """What a call needs at given sizes; `outputs` are (shape, dtype, bytes)."""
 
     sizes: Any
@@ -49,7 +49,7 @@ class _Frame:
     `pointers` has the frozen inputs' addresses filled in.
     """
 
-    __slots__ = ("arena", "capacity", "entry", "memory", "operands", "pointers")
+    __slots__ = ("arena", "capacity", "entry", "layout", "memory", "operands", "pointers")
 
     def __init__(self, pointers: Any) -> None:
         self.pointers = pointers
@@ -57,6 +57,7 @@ class _Frame:
         self.entry = ctypes.addressof(self.operands)
         self.memory: Array = np.empty(0, np.uint8)
         self.arena = self.capacity = 0
+        self.layout: Layout | None = None
 
     def reserve(self, size: int) -> None:
         """Grow to hold `size` bytes; contents are lost."""
@@ -74,10 +75,10 @@ class Bound:
     __slots__ = ("_enter", "_entry", "_executable", "_frame", "_keep", "_layout", "outputs")
 
     def __init__(
-        self, executable: Executable, frame: _Frame, layout: _Layout, keep: list[Array], outputs: tuple[Array, ...]
+        self, executable: Executable, frame: _Frame, layout: Layout, keep: list[Array], outputs: tuple[Array, ...]
     ) -> None:
         self._executable, self._frame, self._layout, self._keep = executable, frame, layout, keep
-        self._enter, self._entry = executable.enter, executable.prepared(frame, layout)
+        self._enter, self._entry = executable.enter, frame.entry
         self.outputs = outputs
 
     def __call__(self) -> tuple[Array, ...]:
@@ -107,8 +108,9 @@ class Executable:
         self._output_places = [places[slot] for slot in self.program.slots(Role.OUTPUT)]
         self._input_order = {slot: order for order, slot in enumerate(self.program.slots(Role.INPUT))}
         self._dtypes = [slot.dtype.numpy for slot in self._inputs]
+        self._donates = any(slot.donated is not None for slot in self._outputs)
         self._output_dtypes = [slot.dtype.numpy for slot in self._outputs]
-        self._layouts: dict[tuple[tuple[int, ...], ...], _Layout] = {}
+        self._layouts: dict[tuple[tuple[int, ...], ...], Layout] = {}
         self._frames: list[_Frame] = []
         self._frozen = self._bind_frozen(frozen or {})
         sized = [slot for slot in self._frozen if _is_sized(self.program.buffers[slot])]
@@ -121,11 +123,20 @@ class Executable:
     ) -> tuple[Array, ...]:
         """Run on arrays in the order of the input slots; `out` gives arrays to write, `sizes` dims no input shows."""
         arrays = self._arrays(inputs)
-        layout = self._layout(arrays, sizes)
+        return self.run(self._layout(arrays, sizes), arrays, out)
+
+    def layout(self, *inputs: Any) -> Layout:
+        """What a call on these arrays needs, for `run` on any usable arrays of the same shapes and dtypes."""
+        return self._layout(self._arrays(inputs), None)
+
+    def run(self, layout: Layout, arrays: Sequence[Array], out: Sequence[Array] | None = None) -> tuple[Array, ...]:
+        """A call without its checks: on usable arrays of the shapes and dtypes that `layout` was made for."""
         frame = self._free_frame()
         try:
             outputs = self._fill(frame, layout, arrays, out)
-            status = self.enter(self.prepared(frame, layout))
+            if frame.layout is not layout:
+                self.prepare(frame, layout)
+            status = self.enter(frame.entry)
             if status:
                 self.fail(status, frame, layout)
         finally:
@@ -138,6 +149,7 @@ class Executable:
         layout = self._layout(arrays, sizes)
         frame = _Frame(self._pointers())
         outputs = self._fill(frame, layout, arrays, out)
+        self.prepare(frame, layout)
         return Bound(self, frame, layout, arrays, outputs)
 
     def _free_frame(self) -> _Frame:
@@ -147,16 +159,16 @@ class Executable:
         except IndexError:
             return _Frame(self._pointers())
 
-    def prepared(self, frame: _Frame, layout: _Layout) -> int:
-        """The argument of `enter`: the frame, grown where needed, with `main`'s four arguments in place."""
+    def prepare(self, frame: _Frame, layout: Layout) -> None:
+        """Put `main`'s arguments for this layout into the frame, which grows where needed."""
         needed = layout.arena_bytes + layout.scratch_bytes * self.pool.threads
         if needed > frame.capacity:
             frame.reserve(needed)
         operands = frame.operands
         operands[1], operands[2], operands[3] = layout.sizes_address, frame.arena, frame.arena + layout.arena_bytes
-        return frame.entry
+        frame.layout = layout
 
-    def fail(self, status: int, frame: _Frame, layout: _Layout) -> None:
+    def fail(self, status: int, frame: _Frame, layout: Layout) -> None:
         """Raise the error of the check that failed."""
         check = self.program.checks[status - 1]
         slot = self.program.buffers[check.value]
@@ -228,12 +240,13 @@ class Executable:
         array = np.asarray(value)
         if array.dtype != dtype:
             raise DTypeError(f"input {slot.name!r}: expected {slot.dtype}, received {array.dtype}; convert it first")
-        if not is_usable(array):
-            self.copied_inputs += 1
-            array = np.ascontiguousarray(array).copy() if not array.flags.aligned else np.ascontiguousarray(array)
-        return array
+        return array if is_usable(array) else self._copied(array)
 
-    def _layout(self, arrays: list[Array], sizes: Mapping[str, int] | None) -> _Layout:
+    def _copied(self, array: Array) -> Array:
+        self.copied_inputs += 1
+        return np.ascontiguousarray(array) if array.flags.aligned else np.ascontiguousarray(array).copy()
+
+    def _layout(self, arrays: list[Array], sizes: Mapping[str, int] | None) -> Layout:
         shapes = tuple([array.shape for array in arrays])
         if sizes:
             return self._new_layout(shapes, sizes)
@@ -245,7 +258,7 @@ class Executable:
             self._layouts[shapes] = found
         return found
 
-    def _new_layout(self, shapes: tuple[tuple[int, ...], ...], given: Mapping[str, int] | None) -> _Layout:
+    def _new_layout(self, shapes: tuple[tuple[int, ...], ...], given: Mapping[str, int] | None) -> Layout:
         solved = self._solver.solve(shapes, given)
         values = dict(zip(self.program.dims, solved, strict=True))
         self._check_frozen(self._sized, values)
@@ -258,29 +271,32 @@ class Executable:
         arena += -arena % ALIGNMENT
         scratch = max((int(size.evaluate(values)) for size in self._scratch), default=0)
         array = (ctypes.c_int64 * max(1, len(solved)))(*solved)
-        return _Layout(array, ctypes.addressof(array), values, outputs, arena, scratch)
+        return Layout(array, ctypes.addressof(array), values, outputs, arena, scratch)
 
     def _fill(
-        self, frame: _Frame, layout: _Layout, arrays: list[Array], out: Sequence[Array] | None
+        self, frame: _Frame, layout: Layout, arrays: Sequence[Array], out: Sequence[Array] | None
     ) -> tuple[Array, ...]:
         """Write the inputs' and outputs' addresses; new outputs where none are given."""
         pointers = frame.pointers
         for place, array in zip(self._input_places, arrays, strict=True):
             pointers[place] = address(array)
-        outputs: list[Array] = []
-        for i, slot in enumerate(self._outputs):
-            if slot.donated is not None:
-                array = arrays[self._input_order[slot.donated]]
-                pointers[self._output_places[i]] = address(array)
-            elif out is not None:
-                array = self._given_output(i, layout, out)
-                pointers[self._output_places[i]] = address(array)
-            else:
-                array, pointers[self._output_places[i]] = aligned_empty(*layout.outputs[i])
-            outputs.append(array)
+        if out is None and not self._donates:
+            new = [aligned_empty(*output) for output in layout.outputs]
+            for place, (_, start) in zip(self._output_places, new, strict=True):
+                pointers[place] = start
+            return tuple([array for array, _ in new])
+        outputs = [self._output(i, layout, arrays, out) for i in range(len(self._outputs))]
+        for place, array in zip(self._output_places, outputs, strict=True):
+            pointers[place] = address(array)
         return tuple(outputs)
 
-    def _given_output(self, index: int, layout: _Layout, out: Sequence[Array]) -> Array:
+    def _output(self, index: int, layout: Layout, arrays: Sequence[Array], out: Sequence[Array] | None) -> Array:
+        donated = self._outputs[index].donated
+        if donated is not None:
+            return arrays[self._input_order[donated]]
+        return aligned_empty(*layout.outputs[index])[0] if out is None else self._given_output(index, layout, out)
+
+    def _given_output(self, index: int, layout: Layout, out: Sequence[Array]) -> Array:
         slot, (shape, dtype, _) = self._outputs[index], layout.outputs[index]
         if len(out) != len(self._outputs):
             raise ShapeError(f"expected {len(self._outputs)} arrays in out, received {len(out)}")
