@@ -96,6 +96,20 @@ def test_rows_far_apart_are_copied_for_each_pass_and_the_next_panel_is_asked_for
     assert any(isinstance(statement, Prefetch) for statement in product)
 
 
+def test_a_large_operand_is_summed_in_its_own_order_and_the_result_put_into_another_after():
+    product = lowered(lambda a, b: sn.einsum("xa,xdcb->abcd", a, b), spec(400, 3), spec(400, 6, 50, 29))
+    sums, copy = product.kernels
+    (made,) = sums.writes
+    assert made.shape == (3, 6, 50, 29)
+    assert copy.writes == {next(t for t in copy.tensors if t.shape == (3, 29, 50, 6))}
+    assert [len(group.stages[0].partials) for group in product.groups] == [1, 0]
+
+
+def test_a_result_that_lies_as_its_operand_or_is_no_smaller_is_not_reordered():
+    assert len(lowered(lambda a, b: sn.einsum("xa,xdb->adb", a, b), spec(400, 3), spec(400, 60, 50)).kernels) == 1
+    assert len(lowered(lambda a, b: sn.einsum("xa,xdb->abd", a, b), spec(8, 4), spec(8, 600, 500)).kernels) == 1
+
+
 @pytest.mark.parametrize("spelling", ["mk,kn->mn", "km,kn->mn", "mk,nk->mn", "km,nk->nm"])
 def test_products_of_odd_sizes_are_right_in_every_order_of_operands(spelling: str):
     sizes = {"m": 131, "k": 1031, "n": 781}

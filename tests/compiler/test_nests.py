@@ -55,3 +55,25 @@ def test_a_sum_of_as_many_rows_as_there_are_is_stored_even_when_there_are_none(c
     result = sn.compile(lambda x: sn.sum(x, 0) + 1, dims={"x": (rows, None)})(x).numpy()
     bound = (count + 2) * np.finfo(np.float32).eps * (np.abs(x.astype(np.float64)).sum(0) + 1)
     assert np.all(np.abs(result - (x.astype(np.float64).sum(0) + 1)) <= bound)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 400])
+def test_a_result_in_another_order_than_its_large_operand_is_right_at_every_size(count: int) -> None:
+    terms = sn.Dim("terms", min=0, max=4096, typical=(4096,))
+    rng = np.random.default_rng(count)
+    a, b = rng.standard_normal((count, 3), np.float32), rng.standard_normal((count, 6, 50, 29), np.float32)
+    bias = rng.standard_normal(6, np.float32)
+    function = sn.compile(
+        lambda a, b, bias: sn.relu(sn.einsum("xa,xdcb->abcd", a, b) + bias),
+        dims={"a": (terms, None), "b": (terms, None, None, None)},
+    )
+    wide = [x.astype(np.float64) for x in (a, b)]
+    expected = np.maximum(np.einsum("xa,xdcb->abcd", *wide) + bias, 0)
+    bound = (count + 2) * np.finfo(np.float32).eps * (np.einsum("xa,xdcb->abcd", *map(np.abs, wide)) + np.abs(bias))
+    assert np.all(np.abs(function(a, b, bias).numpy() - expected) <= bound)
+
+
+def test_the_greatest_of_a_large_operand_in_another_order_is_right() -> None:
+    x = np.random.default_rng(0).standard_normal((400, 6, 50, 29), dtype=np.float32)
+    result = sn.compile(lambda x: sn.max(x, axis=0).transpose(2, 1, 0))(x).numpy()
+    np.testing.assert_array_equal(result, x.max(axis=0).transpose(2, 1, 0))

@@ -31,6 +31,7 @@ from snell.graph.primitives import Input, Structured
 from snell.graph.scan import Loop, Repetition, Scan, repetitions
 from snell.loops.build import BuiltKernel, build_kernel
 from snell.loops.grouping import Group, group_stages
+from snell.loops.reorder import reorder_results
 from snell.loops.retarget import rebuilt_stage
 from snell.loops.stage import Stage, stages_of
 from snell.rewrite.cut import cut_nodes
@@ -92,7 +93,7 @@ def _lowered(graph: Graph, passes: _Passes) -> Lowered:
     steps: list[Step] = []
     for place, segment in enumerate(segments):
         kept = _kept(graph, segments, place, tensors)
-        made = _grouped(segment.program, kept, passes)
+        made = _grouped(segment.program, kept, frozenset(aliases), passes)
         groups += made
         with passes.times.measure("build"):
             steps += [build_kernel(group, passes.target, passes.threads, passes.built) for group in made]
@@ -103,11 +104,14 @@ def _lowered(graph: Graph, passes: _Passes) -> Lowered:
     return Lowered(graph, program, tuple(groups), tuple(steps), aliases, passes.times)
 
 
-def _grouped(program: tuple[Instance, ...], kept: list[Tensor], passes: _Passes) -> list[Group]:
+def _grouped(
+    program: tuple[Instance, ...], kept: list[Tensor], updated: frozenset[Tensor], passes: _Passes
+) -> list[Group]:
     with passes.times.measure("stages"):
         stages = _stages(program)
     with passes.times.measure("group"):
-        return group_stages(stages, kept, passes.target, passes.threads)
+        groups = group_stages(stages, kept, passes.target, passes.threads)
+        return reorder_results(groups, passes.target, updated)
 
 
 def _segments(graph: Graph, program: tuple[Instance, ...], cut: Mapping[Node, Tensor]) -> list[_Segment]:
