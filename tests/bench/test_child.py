@@ -15,3 +15,8 @@ def test_the_first_report_is_the_end_of_the_time() -> None:
 
 def test_peak_memory_is_that_of_the_whole_process() -> None:
     assert peak_memory("report(0)\nx = bytearray(b'1' * (200 << 20))", process_environment()) > 200 << 20
+
+
+def test_peak_memory_is_not_that_of_the_process_that_started_it() -> None:
+    held = bytearray(b"1" * (300 << 20))
+    assert peak_memory("report(0)", process_environment()) < len(held)

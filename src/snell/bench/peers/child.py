@@ -27,11 +27,15 @@ def report(number):
     _channel.flush()
 """
 
-# Linux reports kibibytes and macOS bytes.
+# Not `ru_maxrss` where Linux says it better: that begins with what the parent held when it started the process.
 _PEAK = """
-import resource as _resource
-_scale = 1 if _sys.platform == "darwin" else 1024
-report(_resource.getrusage(_resource.RUSAGE_SELF).ru_maxrss * _scale)
+try:
+    with open("/proc/self/status") as _status:
+        report(next(int(_line.split()[1]) * 1024 for _line in _status if _line.startswith("VmHWM")))
+except OSError:
+    import resource as _resource
+    _scale = 1 if _sys.platform == "darwin" else 1024
+    report(_resource.getrusage(_resource.RUSAGE_SELF).ru_maxrss * _scale)
 """
 
 
