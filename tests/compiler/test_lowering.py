@@ -80,14 +80,24 @@ def test_a_frozen_operand_is_packed_by_a_kernel_of_its_own():
     assert not any(buffer.scope is BufferScope.WORKSPACE for buffer in kernel.kernel.buffers)
 
 
-def test_an_ordinary_operand_is_packed_in_a_phase_before_the_product():
-    (kernel,) = lowered(lambda x, w: x @ w, spec(256, 256), spec(256, 256)).kernels
+def test_an_operand_of_many_rows_is_packed_in_a_phase_before_the_product():
+    (kernel,) = lowered(lambda x, w: x @ w, spec(1024, 256), spec(256, 256)).kernels
     assert len(kernel.kernel.phases) == 2
     assert any(buffer.scope is BufferScope.WORKSPACE for buffer in kernel.kernel.buffers)
 
 
+def test_an_operand_of_few_rows_is_packed_by_each_ticket_in_every_pass():
+    (kernel,) = lowered(lambda x, w: x @ w, spec(128, 1024), spec(1024, 768)).kernels
+    (phase,) = kernel.kernel.phases
+    (packed,) = kernel.kernel.locals()
+    rows, columns = phase.levels
+    assert rows.step >= 128
+    assert packed.shape == (256, columns.step)
+    assert isinstance(packed.layout, Blocked)
+
+
 def test_rows_far_apart_are_copied_for_each_pass_and_the_next_panel_is_asked_for():
-    (kernel,) = lowered(lambda a, b: sn.einsum("km,kn->mn", a, b), spec(1024, 512), spec(1024, 1024)).kernels
+    (kernel,) = lowered(lambda a, b: sn.einsum("km,kn->mn", a, b), spec(1024, 2048), spec(1024, 1024)).kernels
     product = statements(kernel.kernel.phases[-1].body)
     assert isinstance(product[0], Loop)  # the pass over the reduction
     assert isinstance(product[1], Allocate)

@@ -147,8 +147,11 @@ def _single(group: Group, target: Target, threads: int) -> BuiltKernel:
     (whole,) = group.stages
     stage, origin = merge_axes(whole)
     schedule = schedule_stage(stage, target, threads=threads)
-    packing = pack_operands(stage, schedule, BufferScope.WORKSPACE)
+    fixed = [level.axis for level in schedule.tickets if level.step == 1] if schedule.own_copies else []
+    packing = pack_operands(stage, schedule, BufferScope.WORKSPACE, fixed)
     phases: list[Phase] = []
+    copied: list[Statement] = []
+    local: list[Buffer] = []
     extra: list[Buffer] = []
     prepares: list[BuiltKernel] = []
     swaps: dict[Tensor, Tensor] = {}
@@ -158,19 +161,32 @@ def _single(group: Group, target: Target, threads: int) -> BuiltKernel:
             swaps[buffer.tensor] = kept.tensor
             extra.append(replace(kept, writable=False))
             prepares.append(_prepare(copy, kept, target))
+        elif schedule.own_copies:
+            part = _alive_part(buffer, copy, schedule)
+            local.append(part)
+            copied += (Allocate((part,)), *copy.statements(target, schedule.alive(copy.vector) or copy.panel))
         else:
             extra.append(buffer)
             phases.append(_pack_phase(copy, target))
     packed = retarget_stage(packing.stage, swaps)
     staged = stage_rows(packed, schedule, target)
     hints = prefetches(staged.stage, schedule)
-    body = lower_stage(staged.stage, schedule.levels, schedule.partial, prologue=staged.prologue, hints=hints)
+    prologue = (*copied, *staged.prologue)
+    body = lower_stage(staged.stage, schedule.levels, schedule.partial, prologue=prologue, hints=hints)
     phases.append(Phase(schedule.tickets, body))
     stages = (*(c.stage for c in packing.copies if not is_packed_once(c.stage.value)), packed)
-    used = _parameters(Group(stages, ()), {b.tensor for b in extra})
+    used = _parameters(Group(stages, ()), {b.tensor for b in (*extra, *local)})
     order = sorted(extra, key=lambda b: b.scope is not BufferScope.PARAMETER)
     built = replace(_built(Group((stage,), ()), used, tuple(order), tuple(phases)), prepares=tuple(prepares))
     return _of_tensors(built, origin)
+
+
+def _alive_part(buffer: Buffer, copy: Packing, schedule: StageSchedule) -> Buffer:
+    """The buffer of a ticket's own copy: what one pass of it reads."""
+    sizes = [schedule.alive(axis) for axis in copy.stage.axes]
+    shape = tuple(size for size in sizes if size is not None)
+    assert len(shape) == len(sizes)
+    return replace(buffer, shape=shape, scope=BufferScope.LOCAL)
 
 
 def _of_tensors(built: BuiltKernel, names: Mapping[Tensor, Tensor]) -> BuiltKernel:

@@ -7,16 +7,17 @@ slices of a fused group (local buffers).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from snell.loops.access import access_of
-from snell.loops.ir import Block, Blocked, Buffer, BufferScope, Level, LoopKind
+from snell.loops.ir import Block, Blocked, Buffer, BufferScope, Level, Loop, LoopKind, Prefetch, Statement, Store
+from snell.loops.lower import lower_stage
 from snell.loops.schedule import StageSchedule
 from snell.loops.stage import Partial, Stage, map_term
 from snell.loops.tile import reduced_rank
 from snell.rewrite.term import Load, Tensor, Term, load
-from snell.symbolic import Axis, as_expr
+from snell.symbolic import Axis, Expr, as_expr
 from snell.targets import Target
 
 __all__ = ["PackedStage", "Packing", "pack_operands"]
@@ -24,6 +25,7 @@ __all__ = ["PackedStage", "Packing", "pack_operands"]
 
 _SHORT = 4
 _COPIED_BYTES = 512
+_LINE, _AHEAD = 64, 8  # bytes of a cache line, and rows from asking to reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,31 @@ class Packing:
         unrolled = [Level(axis, 1, LoopKind.UNROLLED) for axis in short]
         last = Level(self.vector, lanes, LoopKind.VECTOR)
         return (Level(self.vector, self.panel), Level(self.vector, lanes), *serial, *whole, *unrolled, last)
+
+    def statements(self, target: Target, columns: int) -> tuple[Statement, ...]:
+        """The copy as loops inside of a ticket, whose `columns` are few enough to go through them row by row.
+
+        Rows are short and far apart, so each asks for one of the next.
+        """
+        levels = self.levels(target)
+        if not self._is_copy():
+            return lower_stage(self.stage, levels)
+        rows, lanes = levels[1:-1], levels[-1]
+        body: tuple[Statement, ...] = (Loop(lanes, (Store(self.stage.tensor, self.stage.indices, self.stage.value),)),)
+        if rows:
+            body = (*self._asked(rows[-1].axis, columns), *body)
+        for level in reversed(rows):
+            body = (Loop(level, body),)
+        return body
+
+    def _asked(self, rows: Axis, columns: int) -> Iterator[Prefetch]:
+        value = self.stage.value
+        assert isinstance(value.op, Load)
+        if value.op.guards or value.op.tensor.storage is not None:
+            return
+        for lane in range(0, columns, max(1, _LINE // value.dtype.itemsize)):
+            moved: dict[Axis, Expr] = {rows: as_expr(rows) + _AHEAD, self.vector: as_expr(self.vector) + lane}
+            yield Prefetch(value.op.tensor, tuple(index.substitute(moved) for index in value.op.indices))  # type: ignore[arg-type]
 
     def _is_copy(self) -> bool:
         value = self.stage.value

@@ -35,7 +35,7 @@ def prefetches(stage: Stage, schedule: StageSchedule) -> tuple[Prefetch, ...]:
         return ()
     rows = _step(schedule.tickets, tile.unrolled)
     found = [*_result(stage, tile.unrolled, tile.count, tile.vector, schedule.panel)]
-    if rows is not None and rows > tile.count:
+    if rows is not None and rows > tile.count and not schedule.own_copies:
         for item in stage.loads():
             if tile.vector in item.free and tile.unrolled not in item.free:
                 found += _panel(stage, schedule, item, rows // tile.count)

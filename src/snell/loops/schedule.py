@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from snell.loops.access import Access, access_of
+from snell.loops.copies import is_ticket_own, ticket_rows
 from snell.loops.ir import Combine, Level, LoopKind
 from snell.loops.stage import Stage
 from snell.loops.tile import Tile, choose_tile, ordered_reductions, unrolled_reductions
@@ -25,13 +26,17 @@ _TILE_ROWS = 16  # rows of a pass shared by more rows of the result than that
 _STREAM = 4096  # positions of a result that stays in the first-level cache while rows are added to it
 _ROWS = 8  # streams that one core reads at once without losing the prefetcher (measured: 8 to 16)
 _ROW_TILES = 32
+_OWN_COLUMNS = 192  # of a ticket's own copy, so that a pass of it takes a part of the second-level cache
+_TICKET_COLUMNS = 12  # columns that take as long as a ticket's beginning, and reading its rows once more
+_OWN_TILES = 8  # tiles of rows that walk the copy together, and stay in the cache beside it
 
 
 @dataclass(frozen=True, slots=True)
 class StageSchedule:
     """Ticket levels (parallel), inner levels, axes with partial sums, and the loads to pack with their panel width.
 
-    `passes` are the first of the inner levels: those that run a long reduction in passes over the result.
+    `passes` are the first of the inner levels: those that run a long reduction in passes over the result.  `own_copies`:
+    each ticket packs for itself, pass by pass.
     """
 
     tickets: tuple[Level, ...]
@@ -41,6 +46,12 @@ class StageSchedule:
     packed: tuple[Term, ...] = ()
     panel: int = 1
     tile: Tile | None = None
+    own_copies: bool = False
+
+    def alive(self, axis: Axis) -> int | None:
+        """How many positions of an axis are alive inside a ticket and a pass, None where that is not known."""
+        steps = [level.step for level in (*self.tickets, *self.passes) if level.axis == axis]
+        return min(steps) if steps else axis.extent if isinstance(axis.extent, int) else None
 
 
 def schedule_stage(stage: Stage, target: Target, *, fixed: Sequence[Axis] = (), threads: int = 1) -> StageSchedule:
@@ -88,8 +99,14 @@ def _reduction(stage: Stage, tile: Tile, target: Target, fixed: Sequence[Axis], 
     length = math.prod(stage.extent(axis) for axis in stage.reduced)
     for level in passes:
         length *= level.step / stage.extent(level.axis)
-    blocks = [] if fixed else _blocks(stage, tile, target, threads, outer, bool(passes), length)
+    own = not fixed and is_ticket_own(stage, tile.packed, vector, tile.unrolled)
+    if own:
+        blocks = _own_blocks(stage, tile, threads, outer)
+    else:
+        blocks = [] if fixed else _blocks(stage, tile, target, threads, outer, bool(passes), length)
     data: list[Level] = []
+    if own and tile.unrolled is not None and blocks[0].step > 2 * _OWN_TILES * tile.count:
+        data.append(Level(tile.unrolled, _OWN_TILES * tile.count))
     if vector is not None and not reduces_lanes:
         data.append(Level(vector, tile.lanes * tile.vectors))
     if tile.unrolled is not None:
@@ -100,7 +117,7 @@ def _reduction(stage: Stage, tile: Tile, target: Target, fixed: Sequence[Axis], 
     body = (*rows, *unrolled) if tile.rows_outer else (*unrolled, *rows)
     levels = (*inner, *passes, *data, *serial, *body, *tail)
     panel = tile.lanes * tile.vectors
-    return StageSchedule((*outer, *blocks), levels, partial, tuple(passes), tile.packed, panel, tile)
+    return StageSchedule((*outer, *blocks), levels, partial, tuple(passes), tile.packed, panel, tile, own)
 
 
 def _passes(stage: Stage, tile: Tile, target: Target) -> list[Level]:
@@ -223,6 +240,23 @@ def _blocks(
         widest = _STREAM if streams else 32 * width
         blocks.append(Level(vector, min(_round_up(stage.extent(vector) / pieces, width), _round_up(widest, width))))
     return blocks
+
+
+def _own_blocks(stage: Stage, tile: Tile, threads: int, outer: Sequence[Level]) -> list[Level]:
+    """Tickets that pack for themselves: the rows of a copy together, and columns in pieces for every thread."""
+    assert tile.unrolled is not None
+    assert tile.vector is not None
+    rows = ticket_rows(stage.extent(tile.unrolled), tile.count)
+    tickets = math.prod(stage.extent(level.axis) for level in outer) * math.ceil(stage.extent(tile.unrolled) / rows)
+    panel, extent = tile.lanes * tile.vectors, stage.extent(tile.vector)
+
+    def span(width: int) -> float:
+        """Columns that the busiest thread goes through, what a ticket costs counted as columns too."""
+        each = math.ceil(tickets * math.ceil(extent / width) / threads)
+        return each * (width + _TICKET_COLUMNS) + width / 2
+
+    widths = range(panel, _round_up(min(extent, _OWN_COLUMNS), panel) + 1, panel)
+    return [Level(tile.unrolled, rows), Level(tile.vector, min(widths, key=span))]
 
 
 def _round_up(value: float, multiple: int) -> int:

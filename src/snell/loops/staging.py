@@ -43,7 +43,7 @@ def stage_rows(stage: Stage, schedule: StageSchedule, target: Target) -> StagedS
     copies: list[Statement] = []
     for number, item in enumerate(_candidates(stage, schedule)):
         axes = _axes(stage, schedule, item)
-        sizes = [_alive(axis, schedule) for axis in axes]
+        sizes = [schedule.alive(axis) for axis in axes]
         shape = [size for size in sizes if size is not None]
         if len(shape) < len(sizes) or math.prod(shape) * item.dtype.itemsize > target.l2_bytes / 2:
             continue
@@ -63,6 +63,8 @@ def _candidates(stage: Stage, schedule: StageSchedule) -> Iterator[Term]:
     tile = schedule.tile
     if tile is None or tile.unrolled is None or tile.vector is None or tile.vector in stage.reduced:
         return
+    if schedule.own_copies:
+        return  # its rows are walked in blocks that fit beside the copy
     panels = next((level.step for level in schedule.tickets if level.axis == tile.vector), 0) / schedule.panel
     for item in _plain_loads(stage):
         access = access_of(item)
@@ -93,12 +95,6 @@ def _axes(stage: Stage, schedule: StageSchedule, item: Term) -> tuple[Axis, ...]
     access = access_of(item)
     used = [axis for axis in (*stage.axes, *stage.reduced) if axis in item.free and axis not in fixed]
     return tuple(sorted(used, key=lambda axis: -abs(access.stride(axis) or 0.0)))
-
-
-def _alive(axis: Axis, schedule: StageSchedule) -> int | None:
-    """How much of an axis is alive inside a block, None where that is not known."""
-    steps = [level.step for level in (*schedule.tickets, *schedule.passes) if level.axis == axis]
-    return min(steps) if steps else axis.extent if isinstance(axis.extent, int) else None
 
 
 def _copy(store: Store, axes: tuple[Axis, ...], target: Target) -> Statement:

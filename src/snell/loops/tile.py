@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 from snell.graph.primitives import Mul
 from snell.loops.access import Access, access_of
+from snell.loops.copies import copying
 from snell.loops.stage import Stage
 from snell.loops.traffic import (
     LONG_JUMP,
     PASS_LENGTH,
     Traffic,
-    copying,
     elements_used,
     inner_terms,
     is_packed_once,
@@ -47,7 +47,7 @@ _HORIZONTAL = 8.0
 _SCATTER = 3.0
 _PACK_REUSE = 8.0
 _LARGE = 16384.0
-_LONG_REUSE = 32.0
+_LONG_REUSE = 16.0
 _FROZEN_REUSE = 4.0  # a weight is packed once, before the first call
 
 
@@ -122,7 +122,7 @@ def _frames(stage: Stage, lanes: int, target: Target) -> Iterator[_Frame]:
             order = tuple(ordered_reductions(stage, vector))
             work = _operations(stage, packed)
             decodes = _decodes(stage, packed)
-            once = copying(stage, packed, vector, target)
+            once = copying(stage, packed, vector, unrolled, target)
             begun = restarts(stage, packed, unrolled, target)
             moved = tuple(traffic(stage, packed, vector, unrolled, lanes, target))
             yield _Frame(
@@ -355,4 +355,4 @@ def _worth_packing(stage: Stage, item: Term, vector: Axis) -> bool:
         return True
     jump = max((abs(a.stride(axis) or 0.0) for a in loads for axis in stage.reduced), default=0.0)
     reuse = _FROZEN_REUSE if is_packed_once(item) else _LONG_REUSE
-    return jump * item.dtype.itemsize >= LONG_JUMP and own * item.dtype.itemsize >= _LARGE and whole / own >= reuse
+    return jump * item.dtype.itemsize >= LONG_JUMP and own * item.dtype.itemsize > _LARGE and whole / own >= reuse

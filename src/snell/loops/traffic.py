@@ -17,16 +17,15 @@ from snell.symbolic import Axis
 from snell.targets import Target
 
 __all__ = [
-    "LONG_JUMP", "MANY_ROWS", "PASS_LENGTH", "Traffic", "copying", "elements_used", "inner_terms", "is_packed_once",
+    "LONG_JUMP", "MANY_ROWS", "PASS_LENGTH", "Traffic", "elements_used", "inner_terms", "is_cold", "is_packed_once",
     "load_price", "restarts", "traffic",
 ]  # fmt: skip
 
-MANY_ROWS = 64.0  # from so many rows on, a panel is used again from the cache; fewer let the operand stream through
+MANY_ROWS = 16.0  # from so many rows on, a panel is used again from the cache; fewer let the operand stream through
 LONG_JUMP = 256.0  # bytes between rows from which reading them in place has its price
 PASS_LENGTH = 256.0  # terms of a pass over a long reduction: a panel of it stays in the first-level cache
 _RUN_START = 500.0  # cycles until a stream from memory is prefetched at full rate (measured: 1 cycle a 576-byte row)
 _GATHER = 2.0
-_COPY, _GATHERED_COPY, _COLD_COPY = 1.0, 3.0, 4.0  # cycles an element; cold: read, written, and read once more
 _COLD_BYTE, _NEAR_BYTE = 0.15, 0.02  # cycles a byte from memory (or the last cache), and from the second-level cache
 _BLOCK_TILES = 32  # tiles of a block, as schedules make them
 _PAGE = 2048.0
@@ -41,7 +40,7 @@ def elements_used(stage: Stage, item: Term) -> float:
     return math.prod(stage.extent(axis) for axis in (*stage.axes, *stage.reduced) if axis in item.free)
 
 
-def _is_cold(stage: Stage, item: Term, target: Target) -> bool:
+def is_cold(stage: Stage, item: Term, target: Target) -> bool:
     """Whether a load comes from memory: weights, and operands larger than the second-level cache."""
     assert isinstance(item.op, Load)
     return item.op.tensor.frozen or elements_used(stage, item) * item.dtype.bits / 8 > target.l2_bytes
@@ -104,25 +103,9 @@ def restarts(stage: Stage, packed: tuple[Term, ...], unrolled: Axis | None, targ
     for item in (t for t in inner_terms(stage, packed) if isinstance(t.op, Load)):
         access = access_of(item)
         reduced = [axis for axis in access.axes if axis in stage.reduced]
-        if access.stride(unrolled) not in (0.0, 1.0) and _is_cold(stage, item, target):
+        if access.stride(unrolled) not in (0.0, 1.0) and is_cold(stage, item, target):
             run = math.prod(stage.extent(axis) for axis in reduced)
             total += _RUN_START / max(1.0, run) * elements_used(stage, item) / whole
-    return total
-
-
-def copying(stage: Stage, packed: tuple[Term, ...], vector: Axis, target: Target) -> float:
-    """Cycles per element of the iteration space that copying operands takes, where each call copies them anew."""
-    if stage.ranges:
-        return 0.0  # a group copies once for many blocks of rows
-    whole = math.prod(stage.extent(axis) for axis in (*stage.axes, *stage.reduced))
-    total = 0.0
-    for item in packed:
-        loads = [t for t in walk(item) if isinstance(t.op, Load)]
-        if is_packed_once(item):
-            continue
-        each = _COPY if all(access_of(t).is_vector(vector) for t in loads) else _GATHERED_COPY
-        each += _COLD_COPY * any(_is_cold(stage, t, target) for t in loads)
-        total += each * elements_used(stage, item) / whole
     return total
 
 
@@ -166,7 +149,7 @@ def traffic(
     tile = (vector, unrolled)
     for item in [t for t in inner_terms(stage, packed) if isinstance(t.op, Load)] + list(packed):
         size = item.dtype.bits / 8
-        cold = any(_is_cold(stage, t, target) for t in walk(item) if isinstance(t.op, Load))
+        cold = any(is_cold(stage, t, target) for t in walk(item) if isinstance(t.op, Load))
         cycles = _COLD_BYTE if cold else _NEAR_BYTE
         yield Traffic(
             once=cycles * size * elements_used(stage, item) / whole,
