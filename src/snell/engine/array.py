@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from snell.errors import DonatedError, OutOfRangeError, SnellError
+from snell.errors import DonatedError, DTypeError, OutOfRangeError, SnellError
 
 __all__ = ["Array", "as_input", "call_on_leaves"]
 
@@ -119,5 +119,14 @@ def as_input(leaf: Any, dtype: np.dtype[Any], donated: bool) -> np.ndarray[Any, 
     if isinstance(leaf, Array):
         return leaf.donate() if donated else leaf.numpy()
     if isinstance(leaf, bool | int | float):
-        return np.asarray(leaf, dtype)
+        return _number(leaf, dtype)
     return np.asarray(leaf)
+
+
+def _number(value: float, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    try:
+        return np.asarray(value, dtype)
+    except OverflowError:
+        raise DTypeError(
+            f"expected a number that fits {dtype}, received {value}; pass a float, or a NumPy array"
+        ) from None

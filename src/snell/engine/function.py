@@ -174,7 +174,7 @@ class CompiledFunction:
         return dict(self._signature.bind(*args, **kwargs).arguments)
 
     def _key(self, arguments: Mapping[str, Any], structure: trees.Structure, leaves: Sequence[Any]) -> Hashable:
-        static = tuple((name, arguments[name]) for name in sorted(self._static) if name in arguments)
+        static = tuple((name, _static_key(name, arguments[name])) for name in sorted(self._static) if name in arguments)
         if not self._dims:
             return structure, static, tuple(self._leaf_key(leaf) for leaf in leaves)
         dynamic = {name: value for name, value in arguments.items() if name not in self._static}
@@ -244,7 +244,7 @@ class CompiledFunction:
                 f"argument {name!r} has {len(shape)} axes, its dims name {len(declared)}; expected one entry an axis"
             )
         return [
-            size if dim is None else Dim(dim, min=0, typical=(size,)) if isinstance(dim, str) else dim
+            size if dim is None else Dim(dim, min=0, typical=(max(1, size),)) if isinstance(dim, str) else dim
             for size, dim in zip(shape, declared, strict=True)
         ]
 
@@ -281,6 +281,20 @@ def _positions(dynamic: Mapping[str, Any]) -> dict[int, int]:
 
 def _owners(dynamic: Mapping[str, Any]) -> list[str]:
     return [name for name, value in dynamic.items() for _ in trees.leaves(value)]
+
+
+def _static_key(name: str, value: Any) -> Hashable:
+    """A static argument as part of a key: what differs to the function differs here (1 and True, 0.0 and -0.0)."""
+    if isinstance(value, tuple):
+        return tuple, tuple(_static_key(name, item) for item in value)
+    try:
+        hash(value)
+    except TypeError:
+        raise ConfigError(
+            f"static argument {name!r} is part of the program, so it must be hashable; received {type(value).__name__}; "
+            "pass a tuple or a frozen dataclass, or leave the argument out of static"
+        ) from None
+    return type(value), repr(value) if isinstance(value, float | complex) else value
 
 
 def _shape_and_dtype(leaf: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:

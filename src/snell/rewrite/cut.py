@@ -43,9 +43,13 @@ _LOAD = 1.0  # a sum that selects one position becomes an indexed load
 
 
 def typical_size(expression: object) -> float:
-    """A size with every dim at its largest typical value (its maximum, at most 128, where none was given)."""
+    """A size with every dim at its largest typical value (its maximum, at most 128, where none was given).
+
+    A size that depends on dims counts as 1 at least: what typically is empty needs no schedule, and divides by nothing.
+    """
     value = as_expr(expression)
-    return float(value.evaluate({dim: _typical_dim(dim.typical, dim.min, dim.max) for dim in value.dims()}))
+    found = float(value.evaluate({dim: _typical_dim(dim.typical, dim.min, dim.max) for dim in value.dims()}))
+    return found if value.is_constant else max(1.0, found)
 
 
 def _typical_dim(typical: tuple[int, ...], least: int, most: int) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,10 +46,10 @@ class Layout:
 class _Frame:
     """The memory of one call in progress: the operands of `enter` and what they point to.
 
-    `pointers` has the frozen inputs' addresses filled in.
+    `pointers` has the frozen inputs' addresses filled in.  `apart` are the places of inputs that share no memory.
     """
 
-    __slots__ = ("arena", "capacity", "entry", "layout", "memory", "operands", "pointers")
+    __slots__ = ("apart", "arena", "capacity", "entry", "layout", "memory", "operands", "pointers")
 
     def __init__(self, pointers: Any) -> None:
         self.pointers = pointers
@@ -58,6 +58,7 @@ class _Frame:
         self.memory: Array = np.empty(0, np.uint8)
         self.arena = self.capacity = 0
         self.layout: Layout | None = None
+        self.apart: tuple[tuple[int, int], ...] = ()
 
     def reserve(self, size: int) -> None:
         """Grow to hold `size` bytes; contents are lost."""
@@ -106,9 +107,10 @@ class Executable:
         places = {slot: place for place, slot in enumerate(self.program.arguments)}
         self._input_places = [places[slot] for slot in self.program.slots(Role.INPUT)]
         self._output_places = [places[slot] for slot in self.program.slots(Role.OUTPUT)]
-        self._input_order = {slot: order for order, slot in enumerate(self.program.slots(Role.INPUT))}
+        self._input_order = {slot: k for k, slot in enumerate(self.program.slots(Role.INPUT))}
         self._dtypes = [slot.dtype.numpy for slot in self._inputs]
-        self._donates = any(slot.donated is not None for slot in self._outputs)
+        self._donated_inputs = [self._input_order[slot.donated] for slot in self._outputs if slot.donated is not None]
+        self._donates = bool(self._donated_inputs)
         self._output_dtypes = [slot.dtype.numpy for slot in self._outputs]
         self._layouts: dict[tuple[tuple[int, ...], ...], Layout] = {}
         self._frames: list[_Frame] = []
@@ -277,6 +279,8 @@ class Executable:
         self, frame: _Frame, layout: Layout, arrays: Sequence[Array], out: Sequence[Array] | None
     ) -> tuple[Array, ...]:
         """Write the inputs' and outputs' addresses; new outputs where none are given."""
+        if self._donates:
+            arrays = self._with_own_donated(frame, arrays)
         pointers = frame.pointers
         for place, array in zip(self._input_places, arrays, strict=True):
             pointers[place] = address(array)
@@ -289,6 +293,25 @@ class Executable:
         for place, array in zip(self._output_places, outputs, strict=True):
             pointers[place] = address(array)
         return tuple(outputs)
+
+    def _with_own_donated(self, frame: _Frame, arrays: Sequence[Array]) -> Sequence[Array]:
+        """The inputs with a copy of each donated one that must not be written: read-only, or read by another input too."""
+        places = tuple([(address(array), array.nbytes) for array in arrays])
+        if places == frame.apart and all(arrays[k].flags.writeable for k in self._donated_inputs):
+            return arrays  # as in the call before: a conversation's caches are where they were
+        own = list(arrays)
+        spans = [(start, start + size, k) for k, (start, size) in enumerate(places) if size]
+        shared = _overlapping([*spans, *self._frozen_spans()])
+        for k in self._donated_inputs:
+            if k in shared or not arrays[k].flags.writeable:
+                own[k] = arrays[k].copy()
+                self.copied_inputs += 1
+        if not shared:
+            frame.apart = places
+        return own
+
+    def _frozen_spans(self) -> list[tuple[int, int, int]]:
+        return [(address(array), address(array) + array.nbytes, -1) for array in self._frozen.values() if array.nbytes]
 
     def _output(self, index: int, layout: Layout, arrays: Sequence[Array], out: Sequence[Array] | None) -> Array:
         donated = self._outputs[index].donated
@@ -315,3 +338,15 @@ def _is_sized(slot: BufferSlot) -> bool:
     if slot.stored_bytes is not None and not slot.stored_bytes.is_constant:
         return True
     return not all(isinstance(size, int) or size.is_constant for size in slot.shape)
+
+
+def _overlapping(spans: Iterable[tuple[int, int, int]]) -> set[int]:
+    """The numbers of the spans (begin, end, number) that share memory with another one."""
+    found: set[int] = set()
+    furthest, owner = 0, -1
+    for begin, end, number in sorted(spans):
+        if begin < furthest:
+            found |= {number, owner}
+        if end > furthest:
+            furthest, owner = end, number
+    return found
