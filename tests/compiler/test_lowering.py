@@ -115,6 +115,14 @@ def test_a_large_operand_is_summed_in_its_own_order_and_the_result_put_into_anot
     assert [len(group.stages[0].partials) for group in product.groups] == [1, 0]
 
 
+def test_a_long_reduction_to_few_results_is_cut_into_pieces_that_threads_share():
+    pieces, total = lowered(lambda x: sn.sum(x), spec(4096, 4096)).kernels
+    assert [t.shape for t in pieces.writes] == [(64,)]
+    assert [t.shape for t in total.writes] == [()]
+    assert len(lowered(lambda x: sn.sum(x), spec(64, 64)).kernels) == 1
+    assert len(lowered(lambda x: sn.sum(x, axis=1), spec(4096, 64)).kernels) == 1
+
+
 def test_a_result_that_lies_as_its_operand_or_is_no_smaller_is_not_reordered():
     assert len(lowered(lambda a, b: sn.einsum("xa,xdb->adb", a, b), spec(400, 3), spec(400, 60, 50)).kernels) == 1
     assert len(lowered(lambda a, b: sn.einsum("xa,xdb->abd", a, b), spec(8, 4), spec(8, 600, 500)).kernels) == 1

@@ -77,3 +77,32 @@ def test_the_greatest_of_a_large_operand_in_another_order_is_right() -> None:
     x = np.random.default_rng(0).standard_normal((400, 6, 50, 29), dtype=np.float32)
     result = sn.compile(lambda x: sn.max(x, axis=0).transpose(2, 1, 0))(x).numpy()
     np.testing.assert_array_equal(result, x.max(axis=0).transpose(2, 1, 0))
+
+
+@pytest.mark.parametrize(
+    "shape", [(4096, 4096), (65_537,), (131_074,), (2, 65_536), (70_000, 2), (100, 7, 1024), (1 << 20,)]
+)
+@pytest.mark.parametrize("name", ["sum", "max", "mean"])
+def test_a_reduction_to_one_number_equals_numpy(name: str, shape: tuple[int, ...]) -> None:
+    x = np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
+    result = sn.compile(lambda x: getattr(sn, name)(x * 2))(x).numpy()
+    wide = x.astype(np.float64) * 2
+    if name == "max":
+        assert result == (x * 2).max()
+    else:
+        bound = 4096 * np.finfo(np.float32).eps * np.abs(wide).sum()
+        assert abs(result - getattr(wide, name)()) <= (bound if name == "sum" else bound / x.size)
+
+
+@pytest.mark.parametrize("count", [0, 1, 9, 500])
+def test_pieces_of_a_symbolic_axis_are_right_at_every_size(count: int) -> None:
+    rows = sn.Dim("rows", min=0, max=1000, typical=(500,))
+    x = np.random.default_rng(count).standard_normal((count, 3, 800), dtype=np.float32)
+    result = sn.compile(
+        lambda x: (sn.sum(x, (0, 2)), sn.max(x, (0, 2))) if count else sn.sum(x, (0, 2)), dims={"x": (rows, None, None)}
+    )(x)
+    sums = result[0] if count else result
+    bound = 4096 * np.finfo(np.float32).eps * np.abs(x.astype(np.float64)).sum((0, 2))
+    assert np.all(np.abs(sums.numpy() - x.astype(np.float64).sum((0, 2))) <= bound)
+    if count:
+        np.testing.assert_array_equal(result[1].numpy(), x.max((0, 2)))

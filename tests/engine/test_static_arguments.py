@@ -28,7 +28,7 @@ def test_zeros_of_either_sign_are_different_programs() -> None:
 
 @pytest.mark.parametrize("value", [[2, 3], ONES, {"a": 1}])
 def test_a_static_argument_that_cannot_be_a_key_is_named(value: object) -> None:
-    with pytest.raises(ConfigError, match="static argument 'k'.*hashable"):
+    with pytest.raises(ConfigError, match=r"static argument 'k'.*hashable"):
         sn.compile(lambda x, k: x, static=(1,))(ONES, value)
 
 
