@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from snell.errors import DonatedError, DTypeError, OutOfRangeError, SnellError
 
 __all__ = ["Array", "as_input", "call_on_leaves"]
 
 
-class Array:
+class Array(NDArrayOperatorsMixin):
     """An n-dimensional array in host memory.  `np.asarray(a)` and `a.numpy()` copy nothing.
+
+    Operators, NumPy's functions and `a[key]` work in NumPy and give NumPy arrays.
 
     Raises DonatedError where the array was given to a program that may overwrite it.
     """
@@ -58,8 +61,25 @@ class Array:
     def size(self) -> int:
         return self.numpy().size
 
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        if "out" in options:
+            options["out"] = tuple(_values(item) for item in options["out"])
+        return getattr(ufunc, method)(*map(_values, inputs), **options)
+
     def __len__(self) -> int:
         return len(self.numpy())
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.numpy())
+
+    def __bool__(self) -> bool:
+        return bool(self.numpy())
+
+    def __index__(self) -> int:
+        return self.numpy().__index__()
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item() if spec and self.size == 1 else str(self), spec)
 
     def __getitem__(self, key: Any) -> Any:
         return self.numpy()[key]
@@ -90,6 +110,10 @@ class Array:
 
     def __repr__(self) -> str:
         return f"sn.Array({np.array2string(self.numpy(), prefix='sn.Array(')}, dtype={self.dtype})"
+
+
+def _values(item: Any) -> Any:
+    return item.numpy() if isinstance(item, Array) else item
 
 
 def call_on_leaves(
