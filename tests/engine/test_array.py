@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import snell as sn
-from snell.errors import DonatedError
+from snell.errors import DonatedError, ShapeError
 
 VALUES = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -57,3 +57,19 @@ def test_a_donated_array_is_not_computed_with(array: Any) -> None:
 def test_the_command_line_is_a_module_too() -> None:
     done = subprocess.run([sys.executable, "-m", "snell", "--help"], capture_output=True, text=True, check=True)
     assert "Usage: snell" in done.stdout
+
+
+def test_what_is_shown_in_a_prompt_is_short_and_says_what_it_is() -> None:
+    function = sn.compile(lambda x, scale=2: x * scale)
+    function(VALUES)
+    assert repr(function) == "<CompiledFunction <lambda>(x, scale=2); 1 compiled>"
+    graph = sn.Graph()
+    graph.tensor((2, 3))
+    assert repr(graph) == "<Graph of 1 inputs and 0 outputs>"
+    assert f"{sn.sum(sn.array([1.5])):.2f}" == "1.50"
+    assert "TYPE_CHECKING" not in dir(sn)
+
+
+def test_an_input_has_no_negative_extent() -> None:
+    with pytest.raises(ShapeError, match="at least 0"):
+        sn.Graph().tensor((-1, 3))

@@ -137,6 +137,9 @@ class CompiledFunction:
             self._direct.clear()
         self._direct[seen] = _Direct(variant.executable, layout, order, variant.output_tree)
 
+    def __repr__(self) -> str:
+        return f"<CompiledFunction {self.__name__}{self._signature}; {len(self._variants)} compiled>"
+
     def explain(self) -> Report:
         """What the most recently compiled variant became; ConfigError before the first call."""
         if not self._variants:
