@@ -41,7 +41,7 @@ from snell.rewrite.index import input_tensor
 from snell.rewrite.inplace import in_place
 from snell.rewrite.template import Instance, instances, stored_tensors
 from snell.rewrite.term import Load, Tensor, walk
-from snell.symbolic import Axis, as_expr
+from snell.symbolic import Axis, Expr, as_expr
 from snell.targets import Target
 
 __all__ = ["Rewriter", "lower_graph"]
@@ -74,12 +74,15 @@ class _Segment:
     scans: tuple[Repetition, ...]
 
 
-def lower_graph(graph: Graph, rewriter: Rewriter, target: Target, threads: int) -> Lowered:
-    """Run the passes on a graph for a target and a thread count."""
-    return _lowered(graph, _Passes(rewriter, target, threads))
+def lower_graph(graph: Graph, rewriter: Rewriter, target: Target, threads: int, known: Sequence[Expr] = ()) -> Lowered:
+    """Run the passes on a graph for a target and a thread count.
+
+    `known` are expressions of sizes that are not negative once the checks among the outputs have passed.
+    """
+    return _lowered(graph, _Passes(rewriter, target, threads), known)
 
 
-def _lowered(graph: Graph, passes: _Passes) -> Lowered:
+def _lowered(graph: Graph, passes: _Passes, known: Sequence[Expr] = ()) -> Lowered:
     with passes.times.measure("cut"):
         cut = stored_tensors(graph, cut_nodes(graph))
     with passes.times.measure("index"):
@@ -88,7 +91,7 @@ def _lowered(graph: Graph, passes: _Passes) -> Lowered:
         program = tuple(replace(i, template=passes.rewrite(i.template)) for i in program)
     tensors = {**cut, **{node: input_tensor(node) for node in graph.inputs()}}
     with passes.times.measure("in place"):
-        program, aliases = _donate(graph, program, tensors)
+        program, aliases = _donate(graph, program, tensors, known)
     segments = _segments(graph, program, cut)
     groups: list[Group] = []
     steps: list[Step] = []
@@ -211,7 +214,7 @@ def _stages(program: tuple[Instance, ...]) -> list[Stage]:
 
 
 def _donate(
-    graph: Graph, program: tuple[Instance, ...], tensors: Mapping[Node, Tensor]
+    graph: Graph, program: tuple[Instance, ...], tensors: Mapping[Node, Tensor], known: Sequence[Expr]
 ) -> tuple[tuple[Instance, ...], dict[Tensor, Tensor]]:
     """Outputs that update a donated input nobody else reads take over its memory and write only what changes."""
     donated = {input_tensor(node) for node in graph.inputs() if _is_donated(node)}
@@ -230,7 +233,7 @@ def _donate(
                     continue
                 key = (instance.template, own)
                 if key not in updates:
-                    updates[key] = in_place(*key)
+                    updates[key] = in_place(*key, known)
                 updated = updates[key]
                 if updated is not None:
                     aliases[instance.stored] = source
