@@ -96,6 +96,12 @@ def test_an_operand_of_few_rows_is_packed_by_each_ticket_in_every_pass():
     assert isinstance(packed.layout, Blocked)
 
 
+def test_a_ticket_copies_no_more_than_its_cache_holds_where_a_sum_cannot_run_in_passes():
+    # A bf16 result does not hold f32 sums between passes, so that a ticket's copy would have all 4,096 rows.
+    (kernel,) = lowered(lambda x, w: x @ w, spec(128, 4096, dtype="bf16"), spec(4096, 768, dtype="bf16")).kernels
+    assert not kernel.kernel.locals()
+
+
 def test_rows_far_apart_are_copied_for_each_pass_and_the_next_panel_is_asked_for():
     (kernel,) = lowered(lambda a, b: sn.einsum("km,kn->mn", a, b), spec(1024, 2048), spec(1024, 1024)).kernels
     product = statements(kernel.kernel.phases[-1].body)

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from snell.loops.access import access_of
 from snell.loops.stage import Stage
-from snell.loops.traffic import elements_used, is_cold, is_packed_once
+from snell.loops.traffic import PASS_LENGTH, elements_used, is_cold, is_packed_once
 from snell.rewrite.term import Load, Term, walk
 from snell.symbolic import Axis
 from snell.targets import Target
@@ -33,6 +33,8 @@ def is_ticket_own(stage: Stage, packed: Iterable[Term], vector: Axis | None, unr
         return False
     if not all(isinstance(axis.extent, int) for axis in stage.reduced):
         return False
+    if not stage.holds_sums and math.prod(stage.extent(axis) for axis in stage.reduced) > 2 * PASS_LENGTH:
+        return False  # without passes, all of the operand's length would be alive at once
     if any(_repeats(stage, item, vector, unrolled) > _MOST_REPEATS for item in copied):
         return False
     others = math.prod(stage.extent(axis) for axis in stage.axes if axis not in (vector, unrolled))
