@@ -34,16 +34,6 @@ def test_a_long_expression_is_cut_into_terms_of_bounded_length():
     assert max(lengths) < 1000
 
 
-def test_a_condition_may_be_longer_than_other_expressions():
-    def masked(x: sn.Tensor) -> sn.Tensor:
-        inside = x < 2
-        for k in range(15):
-            inside = sn.logical_and(inside, sn.arange(16) != k)
-        return sn.where(inside, x, 0)
-
-    assert len(lowered(masked, spec(4, 16)).definitions()) == 1
-
-
 @pytest.mark.parametrize("depth", [1, 3, 12])
 def test_lookups_in_lookups_are_inlined_a_few_deep(depth: int):
     def follow(x, take):
