@@ -98,10 +98,15 @@ def test_an_operand_of_few_rows_is_packed_by_each_ticket_in_every_pass():
     assert isinstance(packed.layout, Blocked)
 
 
-def test_a_ticket_copies_no_more_than_its_cache_holds_where_a_sum_cannot_run_in_passes():
-    # A bf16 result does not hold f32 sums between passes, so that a ticket's copy would have all 4,096 rows.
-    (kernel,) = lowered(lambda x, w: x @ w, spec(128, 4096, dtype="bf16"), spec(4096, 768, dtype="bf16")).kernels
-    assert len(kernel.kernel.phases) == 2
+def test_a_long_sum_that_its_result_cannot_hold_is_stored_as_it_is_added_up():
+    sums, result = lowered(lambda x, w: x @ w, spec(8, 4096, dtype="bf16"), spec(4096, 768, dtype="bf16")).kernels
+    assert [t.dtype for t in sums.writes] == [f32]
+    assert [t.dtype.name for t in result.writes] == ["bf16"]
+    assert len(lowered(lambda x, w: x @ w, spec(8, 64, dtype="bf16"), spec(64, 768, dtype="bf16")).kernels) == 1
+
+
+def test_a_ticket_copies_no_more_than_its_cache_holds():
+    (kernel, _) = lowered(lambda x, w: x @ w, spec(128, 4096, dtype="bf16"), spec(4096, 768, dtype="bf16")).kernels
     assert all(math.prod(b.shape) * b.dtype.itemsize <= AVX2.l2_bytes / 2 for b in kernel.kernel.locals())
 
 

@@ -106,3 +106,19 @@ def test_pieces_of_a_symbolic_axis_are_right_at_every_size(count: int) -> None:
     assert np.all(np.abs(sums.numpy() - x.astype(np.float64).sum((0, 2))) <= bound)
     if count:
         np.testing.assert_array_equal(result[1].numpy(), x.max((0, 2)))
+
+
+@pytest.mark.parametrize("count", [0, 1, 255, 2000])
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+def test_a_long_sum_of_narrow_numbers_errs_by_its_roundings(dtype: str, count: int) -> None:
+    terms = sn.Dim("terms", min=0, max=4096, typical=(4096,))
+    rng = np.random.default_rng(count)
+    a, b = rng.standard_normal((9, count), np.float32), rng.standard_normal((count, 40), np.float32)
+    narrow = sn.compile(lambda x: x.astype(dtype))
+    a, b = narrow(a).numpy(), narrow(b).numpy()
+    result = sn.compile(lambda a, b: sn.relu(a @ b + 1), dims={"a": (None, terms), "b": (terms, None)})(a, b).numpy()
+    wide = [x.astype(np.float64) for x in (a, b)]
+    expected = np.maximum(wide[0] @ wide[1] + 1, 0)
+    epsilon = 2.0**-10 if dtype == "f16" else 2.0**-7  # of the sum, of 1 added to it, and of what is stored
+    bound = 3 * epsilon * (np.abs(expected) + 1) + 4096 * 2.0**-23 * (np.abs(wide[0]) @ np.abs(wide[1]))
+    assert np.all(np.abs(result.astype(np.float64) - expected) <= bound)

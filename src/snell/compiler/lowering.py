@@ -35,6 +35,7 @@ from snell.loops.reorder import reorder_results
 from snell.loops.retarget import rebuilt_stage
 from snell.loops.split import split_reductions
 from snell.loops.stage import Stage, stages_of
+from snell.loops.sums import store_sums
 from snell.rewrite.cut import cut_nodes
 from snell.rewrite.definition import Definition
 from snell.rewrite.index import input_tensor
@@ -115,7 +116,8 @@ def _grouped(
         stages = _stages(program)
     with passes.times.measure("group"):
         groups = group_stages(stages, kept, passes.target, passes.threads)
-        return reorder_results(split_reductions(groups, updated), passes.target, updated)
+        groups = store_sums(split_reductions(groups, updated), updated)
+        return reorder_results(groups, passes.target, updated)
 
 
 def _segments(graph: Graph, program: tuple[Instance, ...], cut: Mapping[Node, Tensor]) -> list[_Segment]:
