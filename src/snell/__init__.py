@@ -53,4 +53,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__getattr__("__all__"), *_SUBMODULES})
+    return sorted({*__getattr__("__all__"), *_SUBMODULES, "__version__", "__doc__"})

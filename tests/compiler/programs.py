@@ -22,7 +22,7 @@ def lowered(function: Callable[..., Any], *specs: TensorSpec, policy: Policy = P
     """The passes' results for a function of tensors; outputs are named `out` and what follows."""
     graph = trace(function, specs, tuple(f"x{k}" for k in range(len(specs)))).graph
     renamed = Graph(tuple((f"out{k}", operand) for k, (_, operand) in enumerate(graph.outputs)), graph.checks)
-    result = lower_graph(renamed, ProgramRewriter(policy), AVX2, THREADS, policy)
+    result = lower_graph(renamed, ProgramRewriter(policy), AVX2, THREADS, policy=policy)
     for kernel in result.kernels:
         verify(kernel.kernel)
     return result

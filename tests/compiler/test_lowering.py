@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from tests.compiler.programs import attention, lowered, spec
@@ -96,6 +98,18 @@ def test_an_operand_of_few_rows_is_packed_by_each_ticket_in_every_pass():
     assert isinstance(packed.layout, Blocked)
 
 
+def test_a_long_sum_that_its_result_cannot_hold_is_stored_as_it_is_added_up():
+    sums, result = lowered(lambda x, w: x @ w, spec(8, 4096, dtype="bf16"), spec(4096, 768, dtype="bf16")).kernels
+    assert [t.dtype for t in sums.writes] == [f32]
+    assert [t.dtype.name for t in result.writes] == ["bf16"]
+    assert len(lowered(lambda x, w: x @ w, spec(8, 64, dtype="bf16"), spec(64, 768, dtype="bf16")).kernels) == 1
+
+
+def test_a_ticket_copies_no_more_than_its_cache_holds():
+    (kernel, _) = lowered(lambda x, w: x @ w, spec(128, 4096, dtype="bf16"), spec(4096, 768, dtype="bf16")).kernels
+    assert all(math.prod(b.shape) * b.dtype.itemsize <= AVX2.l2_bytes / 2 for b in kernel.kernel.locals())
+
+
 def test_rows_far_apart_are_copied_for_each_pass_and_the_next_panel_is_asked_for():
     (kernel,) = lowered(lambda a, b: sn.einsum("km,kn->mn", a, b), spec(1024, 2048), spec(1024, 1024)).kernels
     product = statements(kernel.kernel.phases[-1].body)
@@ -113,6 +127,14 @@ def test_a_large_operand_is_summed_in_its_own_order_and_the_result_put_into_anot
     assert made.shape == (3, 6, 50, 29)
     assert copy.writes == {next(t for t in copy.tensors if t.shape == (3, 29, 50, 6))}
     assert [len(group.stages[0].partials) for group in product.groups] == [1, 0]
+
+
+def test_a_long_reduction_to_few_results_is_cut_into_pieces_that_threads_share():
+    pieces, total = lowered(lambda x: sn.sum(x), spec(4096, 4096)).kernels
+    assert [t.shape for t in pieces.writes] == [(64,)]
+    assert [t.shape for t in total.writes] == [()]
+    assert len(lowered(lambda x: sn.sum(x), spec(64, 64)).kernels) == 1
+    assert len(lowered(lambda x: sn.sum(x, axis=1), spec(4096, 64)).kernels) == 1
 
 
 def test_a_result_that_lies_as_its_operand_or_is_no_smaller_is_not_reordered():

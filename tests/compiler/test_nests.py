@@ -77,3 +77,48 @@ def test_the_greatest_of_a_large_operand_in_another_order_is_right() -> None:
     x = np.random.default_rng(0).standard_normal((400, 6, 50, 29), dtype=np.float32)
     result = sn.compile(lambda x: sn.max(x, axis=0).transpose(2, 1, 0))(x).numpy()
     np.testing.assert_array_equal(result, x.max(axis=0).transpose(2, 1, 0))
+
+
+@pytest.mark.parametrize(
+    "shape", [(4096, 4096), (65_537,), (131_074,), (2, 65_536), (70_000, 2), (100, 7, 1024), (1 << 20,)]
+)
+@pytest.mark.parametrize("name", ["sum", "max", "mean"])
+def test_a_reduction_to_one_number_equals_numpy(name: str, shape: tuple[int, ...]) -> None:
+    x = np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
+    result = sn.compile(lambda x: getattr(sn, name)(x * 2))(x).numpy()
+    wide = x.astype(np.float64) * 2
+    if name == "max":
+        assert result == (x * 2).max()
+    else:
+        bound = 4096 * np.finfo(np.float32).eps * np.abs(wide).sum()
+        assert abs(result - getattr(wide, name)()) <= (bound if name == "sum" else bound / x.size)
+
+
+@pytest.mark.parametrize("count", [0, 1, 9, 500])
+def test_pieces_of_a_symbolic_axis_are_right_at_every_size(count: int) -> None:
+    rows = sn.Dim("rows", min=0, max=1000, typical=(500,))
+    x = np.random.default_rng(count).standard_normal((count, 3, 800), dtype=np.float32)
+    result = sn.compile(
+        lambda x: (sn.sum(x, (0, 2)), sn.max(x, (0, 2))) if count else sn.sum(x, (0, 2)), dims={"x": (rows, None, None)}
+    )(x)
+    sums = result[0] if count else result
+    bound = 4096 * np.finfo(np.float32).eps * np.abs(x.astype(np.float64)).sum((0, 2))
+    assert np.all(np.abs(sums.numpy() - x.astype(np.float64).sum((0, 2))) <= bound)
+    if count:
+        np.testing.assert_array_equal(result[1].numpy(), x.max((0, 2)))
+
+
+@pytest.mark.parametrize("count", [0, 1, 255, 2000])
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+def test_a_long_sum_of_narrow_numbers_errs_by_its_roundings(dtype: str, count: int) -> None:
+    terms = sn.Dim("terms", min=0, max=4096, typical=(4096,))
+    rng = np.random.default_rng(count)
+    a, b = rng.standard_normal((9, count), np.float32), rng.standard_normal((count, 40), np.float32)
+    narrow = sn.compile(lambda x: x.astype(dtype))
+    a, b = narrow(a).numpy(), narrow(b).numpy()
+    result = sn.compile(lambda a, b: sn.relu(a @ b + 1), dims={"a": (None, terms), "b": (terms, None)})(a, b).numpy()
+    wide = [x.astype(np.float64) for x in (a, b)]
+    expected = np.maximum(wide[0] @ wide[1] + 1, 0)
+    epsilon = 2.0**-10 if dtype == "f16" else 2.0**-7  # of the sum, of 1 added to it, and of what is stored
+    bound = 3 * epsilon * (np.abs(expected) + 1) + 4096 * 2.0**-23 * (np.abs(wide[0]) @ np.abs(wide[1]))
+    assert np.all(np.abs(result.astype(np.float64) - expected) <= bound)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -28,7 +30,7 @@ def test_zeros_of_either_sign_are_different_programs() -> None:
 
 @pytest.mark.parametrize("value", [[2, 3], ONES, {"a": 1}])
 def test_a_static_argument_that_cannot_be_a_key_is_named(value: object) -> None:
-    with pytest.raises(ConfigError, match="static argument 'k'.*hashable"):
+    with pytest.raises(ConfigError, match=r"static argument 'k'.*hashable"):
         sn.compile(lambda x, k: x, static=(1,))(ONES, value)
 
 
@@ -41,3 +43,11 @@ def test_the_first_call_may_be_an_empty_one() -> None:
     total = sn.compile(lambda p: sn.sum(p), dims={"p": ("p",)})
     assert total(np.zeros(0, np.float32)).numpy() == 0
     assert total(np.ones(5, np.float32)).numpy() == 5
+
+
+def test_a_dim_of_an_argument_whose_elements_nobody_reads_is_known(tmp_path: Path) -> None:
+    function = sn.compile(lambda x, like: x + like.shape[0], dims={"like": ("n",)})
+    for count in (4, 7, 0):
+        np.testing.assert_array_equal(function(ONES, np.ones(count, np.float32)), ONES + count)
+    function.save(tmp_path / "function")
+    np.testing.assert_array_equal(sn.load(tmp_path / "function")(ONES, np.ones(5, np.float32)), ONES + 5)

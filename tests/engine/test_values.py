@@ -91,3 +91,25 @@ def test_masked_loads_wider_than_a_register_read_nothing_outside(dtype: type) ->
     np.testing.assert_array_equal(
         f(x, condition).numpy(), np.where(condition, np.pad(near, [(0, 0), (8, 0)])[:, :13], near)
     )
+
+
+def test_a_float_to_a_float_is_within_one_unit_in_the_last_place_at_any_exponent() -> None:
+    rng = np.random.default_rng(0)
+    a = np.exp(rng.uniform(-80, 80, 20_000)).astype(np.float32)
+    b = (rng.uniform(-1, 1, 20_000) * 120 / np.maximum(1, np.abs(np.log2(a)))).astype(np.float32)
+    exact = np.power(a.astype(np.float64), b.astype(np.float64))
+    result = sn.compile(lambda a, b: a**b)(a, b).numpy()
+    assert np.all(np.abs(result - exact) <= np.spacing(exact.astype(np.float32)))
+
+
+def test_remainders_by_one_and_what_is_made_of_them_equal_numpy() -> None:
+    edges = [0.0, -0.0, 0.5, -0.5, 1, -1, -1e-30, 2**23 - 0.5, -(2**23) + 0.5, np.inf, -np.inf, np.nan]
+    x = np.concatenate([np.random.default_rng(0).standard_normal(5000) * 100, edges])
+    for dtype in (np.float16, np.float32, np.float64):
+        with np.errstate(invalid="ignore", over="ignore"):
+            values = x.astype(dtype)
+            expected = np.mod(values, dtype(1)), np.floor(values), np.ceil(values)
+        for found, wanted in zip(
+            sn.compile(lambda x: (x % 1.0, sn.floor(x), sn.ceil(x)))(values), expected, strict=True
+        ):
+            np.testing.assert_array_equal(found.numpy(), wanted)

@@ -8,7 +8,7 @@ from tests.frontend.judge import Interpreter, random, run, tensor
 
 import snell.frontend as sn
 from snell.dtypes import f16, f32
-from snell.errors import DTypeError, GraphError, ShapeError
+from snell.errors import DTypeError, GraphError, ShapeError, SymbolicError
 from snell.graph.primitives import Constant, Input
 from snell.symbolic import Dim
 
@@ -76,6 +76,22 @@ def test_sizes_are_values() -> None:
     )
     assert length == 7
     assert twice == 15
+
+
+@pytest.mark.parametrize("size", [lambda p, q: p - 3, lambda p, q: p - q, lambda p, q: 5 - 2 * p * q])
+def test_sizes_of_either_sign_are_values(size) -> None:
+    p, q = Dim("p"), Dim("q")
+    specs = [sn.TensorSpec.of((p,)), sn.TensorSpec.of((q,))]
+    for extents in ((0, 0), (2, 7), (9, 1)):
+        arrays = [random(extent) for extent in extents]
+        (value,) = run(lambda x, y: (x.sum() * 0 + y.sum() * 0 + size(p, q),), specs, arrays)
+        assert value == size(*extents)
+
+
+def test_a_size_whose_parts_have_no_known_sign_has_no_value() -> None:
+    p, q = Dim("p", min=0), Dim("q", min=0)
+    with pytest.raises(SymbolicError, match="sign"):
+        sn.trace(lambda x, y: x.sum() + y.sum() + (p - q) // 2, [sn.TensorSpec.of((p,)), sn.TensorSpec.of((q,))])
 
 
 def test_a_traced_tensor_has_no_value_and_says_what_to_do() -> None:

@@ -10,7 +10,7 @@ import typer
 
 from snell.bench import SUITES, Case, Options, choose, json_line, machine_limits, run, suite
 from snell.bench.measurement import Outcome
-from snell.cli.bench_table import footer, limits_line, rows, table
+from snell.cli.bench_table import failures, footer, limits_line, rows, table
 from snell.cli.console import errors, output
 from snell.config import Config, available_threads, process_environment
 from snell.errors import ConfigError
@@ -77,4 +77,6 @@ def _append(path: Path | None, outcome: Outcome, *, first: bool) -> None:
 
 
 def _show(cases: Sequence[Case], outcomes: Sequence[Outcome]) -> None:
-    output.print(table(row for case in cases for row in rows(case, outcomes)))
+    output.out(table(row for case in cases for row in rows(case, outcomes)), highlight=False)
+    for line in failures(outcomes):
+        output.out(line, highlight=False)

@@ -2,25 +2,27 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from rich.table import Table
-
 from snell.bench import Case, Chosen, MachineLimits, Measured, Missing, Outcome
 
-__all__ = ["footer", "limits_line", "rows", "table"]
+__all__ = ["failures", "footer", "limits_line", "rows", "table"]
 
 Row = tuple[str, str, str, str, str, str]
 
+_NUMBERS = (2, 4, 5)  # columns whose cells end together
 
-def table(lines: Iterable[Row]) -> Table:
-    """The rows under their headings."""
-    result = Table(box=None, pad_edge=False)
-    for heading, justify in (("bench", "left"), ("impl", "left"), ("value", "right"), ("unit", "left")):
-        result.add_column(heading, justify="right" if justify == "right" else "left", overflow="fold")
-    result.add_column("spread", justify="right")
-    result.add_column("limit", justify="right")
-    for line in lines:
-        result.add_row(*line)
-    return result
+
+def table(lines: Iterable[Row]) -> str:
+    """The rows under their headings, a line each however narrow the terminal is: a figure is not to be cut."""
+    cells = [("bench", "impl", "value", "unit", "spread", "limit"), *lines]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    aligned = [
+        [
+            cell.rjust(width) if k in _NUMBERS else cell.ljust(width)
+            for k, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        for row in cells
+    ]
+    return "\n".join("  ".join(row).rstrip() for row in aligned)
 
 
 def rows(case: Case, outcomes: Sequence[Outcome]) -> Iterator[Row]:
@@ -32,10 +34,17 @@ def rows(case: Case, outcomes: Sequence[Outcome]) -> Iterator[Row]:
             case Measured(value=value, spread=spread, n=n, limit=limit):
                 shown = "" if limit is None else _number(limit)
                 yield case.name, outcome.implementation, _number(value), case.unit, f"{spread:.0%} of {n}", shown
-            case Missing(failed=True, reason=reason):
-                yield case.name, outcome.implementation, "failed", reason, "", ""
+            case Missing(failed=True):
+                yield case.name, outcome.implementation, "failed", "", "", ""
             case Missing():
                 yield case.name, outcome.implementation, "–", "not supported", "", ""
+
+
+def failures(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """Why figures are missing, a line each, for below the table."""
+    for outcome in outcomes:
+        if isinstance(outcome, Missing) and outcome.failed:
+            yield f"{outcome.case.name}: {outcome.implementation} failed: {' '.join(outcome.reason.split())}"
 
 
 def limits_line(limits: MachineLimits) -> str:

@@ -91,10 +91,18 @@ def modulo(code: Instructions, a: Value, b: Value) -> Value:
     """Remainder with the divisor's sign; integer mod 0 is 0."""
     if not a.dtype.is_float:
         return _integer_modulo(code, a, b)
+    if b.text == code.constant(1, b.dtype, b.lanes).text:
+        return _fraction(code, a)
     wide = cast(code, a, f64), cast(code, b, f64)
     if a.dtype == f64:
         return _with_divisor_sign(code, code.binary("frem", *wide), wide[1])
     return cast(code, cast(code, _single_modulo(code, *wide), f32), a.dtype)
+
+
+def _fraction(code: Instructions, a: Value) -> Value:
+    """a mod 1, which every floor asks for: rounded once, as from an exact remainder; +0 for whole numbers."""
+    wide = a if a.dtype in (f32, f64) else cast(code, a, f32)
+    return cast(code, code.binary("fsub", wide, code.intrinsic("llvm.floor", wide)), a.dtype)
 
 
 def _single_modulo(code: Instructions, a: Value, b: Value) -> Value:

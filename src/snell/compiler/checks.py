@@ -11,9 +11,12 @@ from snell.dtypes import bool_, i64
 from snell.errors import CompileError
 from snell.graph.node import Builder, Check, Graph, Node, Operand, full_view
 from snell.graph.primitives import Add, Constant, Contiguous, Iota, LessThan, MaxReduce, Mul, Op, SumReduce
-from snell.symbolic import Size, View, as_expr, as_size, product
+from snell.rewrite.conditions import guards_of
+from snell.rewrite.index import define
+from snell.rewrite.term import Tensor
+from snell.symbolic import Expr, Size, View, as_expr, as_size, product
 
-__all__ = ["CheckOutput", "with_check_outputs"]
+__all__ = ["CheckOutput", "sizes_known", "with_check_outputs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,19 @@ def with_check_outputs(graph: Graph) -> tuple[Graph, tuple[CheckOutput, ...]]:
         outputs += [(found.failures, failures), (found.value, value)]
         checks.append(found)
     return Graph((*outputs, *graph.outputs)), tuple(checks)
+
+
+def sizes_known(graph: Graph) -> tuple[Expr, ...]:
+    """Expressions of sizes that are not negative once the graph's checks have passed.
+
+    A check of sizes alone depends on no kernel, so it is known before anything donated is written.
+    """
+    found: list[Expr] = []
+    for check in graph.checks:
+        if check.condition.shape == () and not Graph((("condition", check.condition),)).inputs():
+            condition = define(check.condition, Tensor("condition", (), bool_), {}).value
+            found += guards_of(condition) or ()
+    return tuple(found)
 
 
 def _message(check: Check) -> str:

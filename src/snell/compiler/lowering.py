@@ -33,8 +33,10 @@ from snell.loops.build import BuiltKernel, build_kernel
 from snell.loops.grouping import Group, group_stages
 from snell.loops.reorder import reorder_results
 from snell.loops.retarget import rebuilt_stage
+from snell.loops.split import split_reductions
 from snell.loops.stage import Stage, stages_of
 from snell.loops.streaming import group_with_streams
+from snell.loops.sums import store_sums
 from snell.rewrite.cut import cut_nodes
 from snell.rewrite.definition import Definition
 from snell.rewrite.index import input_tensor
@@ -42,7 +44,7 @@ from snell.rewrite.inplace import in_place
 from snell.rewrite.policy import Policy, Tag
 from snell.rewrite.template import Instance, instances, stored_tensors
 from snell.rewrite.term import Load, Tensor, walk
-from snell.symbolic import Axis, as_expr
+from snell.symbolic import Axis, Expr, as_expr
 from snell.targets import Target
 
 __all__ = ["Rewriter", "lower_graph"]
@@ -77,13 +79,21 @@ class _Segment:
 
 
 def lower_graph(
-    graph: Graph, rewriter: Rewriter, target: Target, threads: int, policy: Policy = Policy.DEFAULT
+    graph: Graph,
+    rewriter: Rewriter,
+    target: Target,
+    threads: int,
+    known: Sequence[Expr] = (),
+    policy: Policy = Policy.DEFAULT,
 ) -> Lowered:
-    """Run the passes on a graph for a target and a thread count; reductions become streams where the policy refines."""
-    return _lowered(graph, _Passes(rewriter, target, threads, policy.allows(Tag.REFINES)))
+    """Run the passes on a graph for a target and a thread count; reductions become streams where the policy refines.
+
+    `known` are expressions of sizes that are not negative once the checks among the outputs have passed.
+    """
+    return _lowered(graph, _Passes(rewriter, target, threads, policy.allows(Tag.REFINES)), known)
 
 
-def _lowered(graph: Graph, passes: _Passes) -> Lowered:
+def _lowered(graph: Graph, passes: _Passes, known: Sequence[Expr] = ()) -> Lowered:
     with passes.times.measure("cut"):
         cut = stored_tensors(graph, cut_nodes(graph))
     with passes.times.measure("index"):
@@ -92,7 +102,7 @@ def _lowered(graph: Graph, passes: _Passes) -> Lowered:
         program = tuple(replace(i, template=passes.rewrite(i.template)) for i in program)
     tensors = {**cut, **{node: input_tensor(node) for node in graph.inputs()}}
     with passes.times.measure("in place"):
-        program, aliases = _donate(graph, program, tensors)
+        program, aliases = _donate(graph, program, tensors, known)
     segments = _segments(graph, program, cut)
     groups: list[Group] = []
     steps: list[Step] = []
@@ -117,6 +127,7 @@ def _grouped(
     with passes.times.measure("group"):
         group = group_with_streams if passes.streams else group_stages
         groups = group(stages, kept, passes.target, passes.threads)
+        groups = store_sums(split_reductions(groups, updated), updated)
         return reorder_results(groups, passes.target, updated)
 
 
@@ -216,7 +227,7 @@ def _stages(program: tuple[Instance, ...]) -> list[Stage]:
 
 
 def _donate(
-    graph: Graph, program: tuple[Instance, ...], tensors: Mapping[Node, Tensor]
+    graph: Graph, program: tuple[Instance, ...], tensors: Mapping[Node, Tensor], known: Sequence[Expr]
 ) -> tuple[tuple[Instance, ...], dict[Tensor, Tensor]]:
     """Outputs that update a donated input nobody else reads take over its memory and write only what changes."""
     donated = {input_tensor(node) for node in graph.inputs() if _is_donated(node)}
@@ -235,7 +246,7 @@ def _donate(
                     continue
                 key = (instance.template, own)
                 if key not in updates:
-                    updates[key] = in_place(*key)
+                    updates[key] = in_place(*key, known)
                 updated = updates[key]
                 if updated is not None:
                     aliases[instance.stored] = source

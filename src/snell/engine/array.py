@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from snell.errors import DonatedError, DTypeError, OutOfRangeError, SnellError
+from snell.errors import DonatedError
 
-__all__ = ["Array", "as_input", "call_on_leaves"]
+__all__ = ["Array"]
 
 
-class Array:
+class Array(NDArrayOperatorsMixin):
     """An n-dimensional array in host memory.  `np.asarray(a)` and `a.numpy()` copy nothing.
+
+    Operators, NumPy's functions and `a[key]` work in NumPy and give NumPy arrays.
 
     Raises DonatedError where the array was given to a program that may overwrite it.
     """
@@ -58,8 +61,25 @@ class Array:
     def size(self) -> int:
         return self.numpy().size
 
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        if "out" in options:
+            options["out"] = tuple(_values(item) for item in options["out"])
+        return getattr(ufunc, method)(*map(_values, inputs), **options)
+
     def __len__(self) -> int:
         return len(self.numpy())
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.numpy())
+
+    def __bool__(self) -> bool:
+        return bool(self.numpy())
+
+    def __index__(self) -> int:
+        return self.numpy().__index__()
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item() if spec and self.size == 1 else str(self), spec)
 
     def __getitem__(self, key: Any) -> Any:
         return self.numpy()[key]
@@ -92,41 +112,5 @@ class Array:
         return f"sn.Array({np.array2string(self.numpy(), prefix='sn.Array(')}, dtype={self.dtype})"
 
 
-def call_on_leaves(
-    executable: Callable[..., Sequence[np.ndarray[Any, Any]]],
-    leaves: Sequence[Any],
-    dtypes: Sequence[np.dtype[Any]],
-    donated: Sequence[bool],
-) -> list[Array]:
-    """Run a program on the leaves of its arguments; where it fails before it wrote, donated Arrays stay readable."""
-    given: list[tuple[Array, np.ndarray[Any, Any]]] = []
-    try:
-        arrays: list[np.ndarray[Any, Any]] = []
-        for leaf, dtype, is_donated in zip(leaves, dtypes, donated, strict=True):
-            arrays.append(as_input(leaf, dtype, is_donated))
-            if is_donated and isinstance(leaf, Array):
-                given.append((leaf, arrays[-1]))
-        return [Array(output) for output in executable(*arrays)]
-    except SnellError as error:
-        if not (isinstance(error, OutOfRangeError) and error.overwrote_donated):
-            for array, values in given:
-                array.give_back(values)
-        raise
-
-
-def as_input(leaf: Any, dtype: np.dtype[Any], donated: bool) -> np.ndarray[Any, Any]:
-    """An argument as the array that a program reads; a donated Array gives its memory away."""
-    if isinstance(leaf, Array):
-        return leaf.donate() if donated else leaf.numpy()
-    if isinstance(leaf, bool | int | float):
-        return _number(leaf, dtype)
-    return np.asarray(leaf)
-
-
-def _number(value: float, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    try:
-        return np.asarray(value, dtype)
-    except OverflowError:
-        raise DTypeError(
-            f"expected a number that fits {dtype}, received {value}; pass a float, or a NumPy array"
-        ) from None
+def _values(item: Any) -> Any:
+    return item.numpy() if isinstance(item, Array) else item

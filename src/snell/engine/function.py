@@ -13,8 +13,9 @@ import numpy as np
 
 from snell import trees
 from snell.dtypes import from_numpy
-from snell.engine.array import Array, call_on_leaves
+from snell.engine.array import Array
 from snell.engine.engine import Engine, Prepared, pack
+from snell.engine.inputs import Inputs, shape_and_dtype
 from snell.engine.saved import Header, write_program
 from snell.errors import ConfigError, ShapeError, UnsupportedError
 from snell.frontend import TensorSpec, Traced, trace
@@ -22,7 +23,7 @@ from snell.graph.node import Graph
 from snell.rewrite.policy import Policy
 from snell.runtime.buffers import is_usable
 from snell.runtime.executable import Executable, Layout
-from snell.symbolic import Dim, as_size
+from snell.symbolic import Dim, as_expr, as_size
 
 if TYPE_CHECKING:
     from snell.engine.report import Report
@@ -30,20 +31,19 @@ if TYPE_CHECKING:
 __all__ = ["CompiledFunction", "DimSpec"]
 
 DimSpec = Sequence[str | Dim | None]
+_Shown = tuple[tuple[str, int, int], ...]
 
 _DIRECT_KEPT = 256
 
 
 @dataclass(frozen=True, slots=True)
 class _Variant:
-    """One executable: which leaves feed its inputs, the dtype of each, and how outputs become a tree."""
+    """One executable: how leaves feed its inputs, and how outputs become a tree."""
 
     executable: Executable
     prepared: Prepared
     graph: Graph
-    order: tuple[int, ...]
-    dtypes: tuple[np.dtype[Any], ...]
-    donated: tuple[bool, ...]
+    inputs: Inputs
     output_tree: trees.Structure
     arguments: tuple[str, ...]
     structure: trees.Structure
@@ -127,15 +127,19 @@ class CompiledFunction:
 
     def _remember(self, seen: Hashable, variant: _Variant, arrays: Sequence[np.ndarray[Any, Any]]) -> None:
         """How the next call with arrays of these shapes and dtypes reaches its executable."""
-        if self._static or any(variant.donated):
+        inputs = variant.inputs
+        if self._static or any(inputs.donated) or inputs.sizes:
             return
         # Each argument's number stands for it: flattened as the arguments are, the numbers tell where each leaf is from.
         numbers = trees.leaves(self._arguments(tuple(range(len(arrays))), {}))
-        order = tuple(numbers[place] for place in variant.order)
+        order = tuple(numbers[place] for place in inputs.order)
         layout = variant.executable.layout(*[arrays[number] for number in order])
         if len(self._direct) >= _DIRECT_KEPT:
             self._direct.clear()
         self._direct[seen] = _Direct(variant.executable, layout, order, variant.output_tree)
+
+    def __repr__(self) -> str:
+        return f"<CompiledFunction {self.__name__}{self._signature}; {len(self._variants)} compiled>"
 
     def explain(self) -> Report:
         """What the most recently compiled variant became; ConfigError before the first call."""
@@ -151,10 +155,8 @@ class CompiledFunction:
         if not self._variants:
             raise ConfigError(f"{self.__name__} has not been called yet; call it once with its arguments, then save it")
         variant = list(self._variants.values())[-1]
-        dtypes = tuple(dtype.str for dtype in variant.dtypes)
         header = Header(
-            repr(self._engine.target), variant.arguments, variant.structure, variant.order, dtypes, variant.donated,
-            variant.output_tree,
+            repr(self._engine.target), variant.arguments, variant.structure, variant.inputs, variant.output_tree,
         )  # fmt: skip
         write_program(path, header, pack(variant.prepared), variant.weights)
 
@@ -185,7 +187,7 @@ class CompiledFunction:
         """What a variant depends on: the dtype and the extents that are not named as dims."""
         if isinstance(leaf, bool | int | float):
             return type(leaf)
-        shape, dtype = _shape_and_dtype(leaf)
+        shape, dtype = shape_and_dtype(leaf)
         if dims is None or len(dims) != len(shape):
             return shape, dtype
         return tuple(size if dim is None else None for size, dim in zip(shape, dims, strict=True)), dtype
@@ -201,7 +203,8 @@ class CompiledFunction:
         traced = trace(call, specs, tuple(dynamic))
         prepared = self._engine.prepare(traced.graph, self._policy)
         executable = prepared.bind(traced.arrays, self._engine.pool())
-        return self._variant(traced, prepared, executable, dynamic)
+        shown = _shown(executable.unsolved, dict(zip(dynamic, specs, strict=True)))
+        return self._variant(traced, prepared, executable, dynamic, shown)
 
     def _call(self, arguments: Mapping[str, Any]) -> Any:
         """Call the function; an argument that was not given keeps its default, which is part of the program."""
@@ -231,7 +234,7 @@ class CompiledFunction:
     def _spec(self, name: str, leaf: Any) -> Any:
         if isinstance(leaf, bool | int | float):
             return leaf
-        shape, dtype = _shape_and_dtype(leaf)
+        shape, dtype = shape_and_dtype(leaf)
         sizes = tuple(as_size(size) for size in self._sizes(name, shape))
         return TensorSpec(sizes, from_numpy(dtype), donated=name in self._donate)
 
@@ -249,7 +252,7 @@ class CompiledFunction:
         ]
 
     def _variant(
-        self, traced: Traced, prepared: Prepared, executable: Executable, dynamic: Mapping[str, Any]
+        self, traced: Traced, prepared: Prepared, executable: Executable, dynamic: Mapping[str, Any], shown: _Shown
     ) -> _Variant:
         leaves, _ = trees.flatten(tuple(dynamic.values()))
         by_name = dict(zip(traced.inputs, range(len(leaves)), strict=True))
@@ -263,8 +266,8 @@ class CompiledFunction:
         # Leaves are flattened as a mapping at each call, which orders them by the arguments' names.
         structure = trees.flatten(dict(dynamic))[1]
         return _Variant(
-            executable, prepared, traced.graph, order, dtypes, donated, traced.output_tree, tuple(dynamic), structure,
-            traced.arrays,
+            executable, prepared, traced.graph, Inputs(order, dtypes, donated, shown), traced.output_tree,
+            tuple(dynamic), structure, traced.arrays,
         )  # fmt: skip
 
 
@@ -277,6 +280,17 @@ def _positions(dynamic: Mapping[str, Any]) -> dict[int, int]:
         numbered[name] = trees.unflatten(structure, list(range(count, count + len(leaves))))
         count += len(leaves)
     return {leaf: place for place, leaf in enumerate(trees.leaves(numbered))}
+
+
+def _shown(dims: Sequence[Dim], specs: Mapping[str, Any]) -> _Shown:
+    """Which leaf of the arguments shows each dim, and on which axis."""
+    found: dict[str, tuple[str, int, int]] = {}
+    for leaf, spec in enumerate(trees.leaves(specs)):
+        for axis, size in enumerate(spec.shape if isinstance(spec, TensorSpec) else ()):
+            for dim in dims:
+                if size == as_expr(dim):
+                    found.setdefault(dim.name, (dim.name, leaf, axis))
+    return tuple(found.values())
 
 
 def _owners(dynamic: Mapping[str, Any]) -> list[str]:
@@ -297,18 +311,9 @@ def _static_key(name: str, value: Any) -> Hashable:
     return type(value), repr(value) if isinstance(value, float | complex) else value
 
 
-def _shape_and_dtype(leaf: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    if isinstance(leaf, Array):
-        leaf = leaf.numpy()
-    if not isinstance(leaf, np.ndarray):
-        leaf = np.asarray(leaf)
-    return leaf.shape, leaf.dtype
-
-
 def _run(variant: _Variant, leaves: Sequence[Any]) -> Any:
     """The tree of results, from the leaves of the arguments."""
-    ordered = [leaves[place] for place in variant.order]
-    return _tree(variant.output_tree, call_on_leaves(variant.executable, ordered, variant.dtypes, variant.donated))
+    return _tree(variant.output_tree, variant.inputs.run(variant.executable, leaves))
 
 
 def _tree(structure: trees.Structure, outputs: list[Array]) -> Any:

@@ -55,13 +55,18 @@ class Graph:
     def tensor(
         self, shape: tuple[int | Dim, ...] | int, dtype: DTypeLike = f32, name: str | None = None
     ) -> GraphTensor:
-        """A new input of `shape` (integers, Dims) and dtype."""
+        """A new input of `shape` (integers, Dims) and dtype; ShapeError for a negative extent."""
         sizes = tuple(as_size(as_expr(size)) for size in (shape if isinstance(shape, tuple) else (shape,)))
+        if any(isinstance(size, int) and size < 0 for size in sizes):
+            raise ShapeError(f"expected extents of at least 0, received {shape}; give a Dim for a size that varies")
         label = name or f"tensor{len(self._shapes)}"
         declared = as_dtype(dtype)
         self._shapes[label] = (sizes, declared)
         operand = self.trace.input(Input(label, sizes, declared))
         return GraphTensor(Tensor(operand, self.trace), self, label)
+
+    def __repr__(self) -> str:
+        return f"<Graph of {len(self._shapes)} inputs and {len(self._outputs)} outputs>"
 
     def set(self, tensor: GraphTensor, values: Any) -> None:
         """Values of an input for the next execution."""

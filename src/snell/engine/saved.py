@@ -21,26 +21,24 @@ from typing import Any
 import numpy as np
 
 from snell import trees
-from snell.engine.array import call_on_leaves
 from snell.engine.engine import Engine, unpack
+from snell.engine.inputs import Inputs
 from snell.errors import FileFormatError, ShapeError, UnsupportedError
 
 __all__ = ["Header", "LoadedFunction", "read_program", "write_program"]
 
-_MAGIC = b"snell function 1\n"
+_MAGIC = b"snell function 2\n"
 _BUILT_IN = {"leaf": None, "none": type(None), "dict": dict, "list": list, "tuple": tuple}
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """How arguments become inputs: names of the arguments, their structure, and for each input its leaf and dtype."""
+    """The machine it is for, the names of the arguments, their structure, and how their leaves become inputs."""
 
     target: str
     arguments: tuple[str, ...]
     structure: trees.Structure
-    order: tuple[int, ...]
-    dtypes: tuple[str, ...]
-    donated: tuple[bool, ...]
+    inputs: Inputs
     output_tree: trees.Structure
 
 
@@ -48,9 +46,18 @@ def write_program(path: str | os.PathLike[str], header: Header, program: bytes, 
     """Write the file in one step: a reader sees all of it or none."""
     stream = io.BytesIO()
     np.savez(stream, allow_pickle=False, **dict(weights))
-    fields = {name: getattr(header, name) for name in ("target", "arguments", "order", "dtypes", "donated")}
-    trees_json = {"structure": _to_json(header.structure), "output_tree": _to_json(header.output_tree)}
-    parts = (json.dumps(fields | trees_json).encode(), program, stream.getvalue())
+    inputs = header.inputs
+    fields = {
+        "target": header.target,
+        "arguments": header.arguments,
+        "structure": _to_json(header.structure),
+        "output_tree": _to_json(header.output_tree),
+        "order": inputs.order,
+        "dtypes": [dtype.str for dtype in inputs.dtypes],
+        "donated": inputs.donated,
+        "sizes": inputs.sizes,
+    }
+    parts = (json.dumps(fields).encode(), program, stream.getvalue())
     body = b"".join(len(part).to_bytes(8, "little") + part for part in parts)
     folder = Path(path).resolve().parent
     descriptor, temporary = tempfile.mkstemp(dir=folder, prefix=".snell-")
@@ -81,9 +88,13 @@ def read_program(path: str | os.PathLike[str], engine: Engine) -> LoadedFunction
     fields = json.loads(text)
     if fields["target"] != repr(engine.target):
         raise FileFormatError(f"{path}: made for {fields['target']}, this machine is {engine.target!r}; save it here")
+    inputs = Inputs(
+        tuple(fields["order"]), tuple(map(np.dtype, fields["dtypes"])), tuple(fields["donated"]),
+        tuple((name, leaf, axis) for name, leaf, axis in fields["sizes"]),
+    )  # fmt: skip
     header = Header(
-        fields["target"], tuple(fields["arguments"]), _from_json(fields["structure"]), tuple(fields["order"]),
-        tuple(fields["dtypes"]), tuple(fields["donated"]), _from_json(fields["output_tree"]),
+        fields["target"], tuple(fields["arguments"]), _from_json(fields["structure"]), inputs,
+        _from_json(fields["output_tree"]),
     )  # fmt: skip
     with np.load(io.BytesIO(weights), allow_pickle=False) as archive:
         arrays = {name: archive[name] for name in archive.files}
@@ -109,10 +120,7 @@ class LoadedFunction:
 
     def run(self, leaves: Sequence[Any]) -> Any:
         """The result for the leaves of the arguments."""
-        from_leaf = [leaves[place] for place in self._header.order]
-        dtypes = [np.dtype(dtype) for dtype in self._header.dtypes]
-        outputs = call_on_leaves(self._executable, from_leaf, dtypes, self._header.donated)
-        return trees.unflatten(self._header.output_tree, outputs)
+        return trees.unflatten(self._header.output_tree, self._header.inputs.run(self._executable, leaves))
 
     def explain(self) -> Any:
         """A saved program has no graph left to explain."""

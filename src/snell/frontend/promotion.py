@@ -20,7 +20,7 @@ from snell.errors import DTypeError, ShapeError, SymbolicError
 from snell.frontend.context import Trace, common_trace
 from snell.frontend.tensor import Tensor, TensorLike
 from snell.graph.node import Operand
-from snell.graph.primitives import Constant, Contiguous, Iota, Mul, Op, Recip
+from snell.graph.primitives import Add, Constant, Contiguous, Iota, Mul, Op, Recip
 from snell.symbolic import Dim, Expr, Shape, Size, View, as_expr, as_size, show_shape
 
 __all__ = [
@@ -112,14 +112,24 @@ def _weak_scalar(trace: Trace, value: Any) -> Tensor:
 
 
 def _size_value(trace: Trace, size: Size) -> Tensor:
-    """The run-time value of a size: element `size` of 0, 1, …, size."""
+    """The run-time value of a size: element `size` of 0, 1, …, size; of unknown sign, the difference of two such."""
     if isinstance(size, int):
         return _weak_scalar(trace, size)
-    if not size.is_non_negative():
-        negated = _size_value(trace, as_size(-size))
-        return Tensor(trace.add(Mul(), [negated.operand, trace.add(Constant(-1, dtypes.i64))]), trace, weak=True)
-    iota = trace.add(Iota(as_size(size + 1), dtypes.i64))
-    return Tensor(Operand(iota.node, View((), (as_expr(size),))), trace, weak=True)
+    if size.is_non_negative():
+        iota = trace.add(Iota(as_size(size + 1), dtypes.i64))
+        return Tensor(Operand(iota.node, View((), (as_expr(size),))), trace, weak=True)
+    added, taken = _by_sign(size)
+    if not (added.is_non_negative() and taken.is_non_negative()):
+        raise SymbolicError(f"the value of {size} needs a division whose sign is known; give its Dims a larger min")
+    negated = [_size_value(trace, as_size(taken)).operand, trace.add(Constant(-1, dtypes.i64))]
+    negative = Tensor(trace.add(Mul(), negated), trace, weak=True)
+    return apply(Add(), _size_value(trace, as_size(added)), negative) if added != 0 else negative
+
+
+def _by_sign(size: Expr) -> tuple[Expr, Expr]:
+    """What is added and what is taken away: their difference is the size."""
+    added = Expr(tuple(term for term in size.terms if term[1] > 0), max(size.constant, 0))
+    return added, added - size
 
 
 def lift(*values: TensorLike) -> tuple[Tensor, ...]:

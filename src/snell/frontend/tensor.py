@@ -115,8 +115,14 @@ class Tensor:
 
     def _known(self, wanted: str) -> Any:
         if self.trace.evaluator is None:
-            raise GraphError(f"a tensor under tracing has no value to become {wanted}")
+            raise GraphError(
+                f"a tensor under tracing has no value to become {wanted}; compute with snell's functions, "
+                "or pass the number as an argument that `static` names"
+            )
         return self.item()
+
+    def __format__(self, spec: str) -> str:
+        return format(self._known("text"), spec) if spec else str(self)
 
     def __len__(self) -> int:
         if not self.shape or not isinstance(self.shape[0], int):

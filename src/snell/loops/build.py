@@ -12,7 +12,20 @@ from dataclasses import dataclass, replace
 
 from snell.loops.access import access_of
 from snell.loops.grouping import Group
-from snell.loops.ir import Allocate, Blocked, Buffer, BufferScope, Dense, Kernel, Level, Loop, Phase, Statement, Strided
+from snell.loops.ir import (
+    Allocate,
+    Blocked,
+    Buffer,
+    BufferScope,
+    Dense,
+    Kernel,
+    Level,
+    Loop,
+    LoopKind,
+    Phase,
+    Statement,
+    Strided,
+)
 from snell.loops.lower import lower_stage
 from snell.loops.merge import merge_axes
 from snell.loops.packing import Packing, pack_operands
@@ -33,6 +46,7 @@ from snell.targets import Target
 __all__ = ["BuiltKernel", "build_kernel", "renamed_kernel"]
 
 _TILE_BYTES = 96 * 1024
+_PACK_TICKETS = 16  # of a phase that copies an operand, at least
 _LINES = 32  # rows walked together where they lie side by side: whole cache lines of each
 
 
@@ -223,8 +237,15 @@ def _prepare(copy: Packing, buffer: Buffer, target: Target) -> BuiltKernel:
 
 
 def _pack_phase(copy: Packing, target: Target) -> Phase:
-    levels = copy.levels(target)
-    return Phase(levels[:1], lower_stage(copy.stage, levels[1:]))
+    """A shared copy, handed out by panels; where there are few of them, by pieces of the longest other axis too."""
+    panels, *levels = copy.levels(target)
+    tickets = [panels]
+    rows = [level.axis for level in levels if level.axis != copy.vector and level.kind is LoopKind.SERIAL]
+    if rows and typical_size(panels.axis.extent) < _PACK_TICKETS * panels.step:
+        longest = max(rows, key=lambda axis: typical_size(axis.extent))
+        step = next(level.step for level in levels if level.axis == longest)
+        tickets.insert(0, Level(longest, max(1, int(typical_size(longest.extent) / _PACK_TICKETS / step)) * step))
+    return Phase(tuple(tickets), lower_stage(copy.stage, levels))
 
 
 def _fused(group: Group, target: Target, threads: int) -> tuple[tuple[Phase, ...], tuple[Buffer, ...]]:

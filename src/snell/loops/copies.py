@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from snell.loops.access import access_of
 from snell.loops.stage import Stage
-from snell.loops.traffic import MANY_ROWS, elements_used, is_cold, is_packed_once
+from snell.loops.traffic import PASS_LENGTH, elements_used, is_cold, is_packed_once
 from snell.rewrite.term import Load, Term, walk
 from snell.symbolic import Axis
 from snell.targets import Target
@@ -22,6 +22,7 @@ __all__ = ["copying", "is_ticket_own", "ticket_rows"]
 
 _TICKET_ROWS = 256  # rows of a ticket that makes its own copies: a pass over them stays in the second-level cache
 _COPY, _GATHERED_COPY, _COLD_COPY = 1.0, 3.0, 4.0  # cycles an element; cold: read, written, and read once more
+_PANEL, _LEAST_TICKETS = 16.0, 8.0  # columns that tickets differ by at least, and tickets that threads can share
 _MOST_REPEATS = 2.0  # a copy within the core costs less than half of one through the shared cache (measured)
 
 
@@ -30,9 +31,15 @@ def is_ticket_own(stage: Stage, packed: Iterable[Term], vector: Axis | None, unr
     copied = [item for item in packed if not is_packed_once(item)]
     if not copied or unrolled is None or vector is None or vector in stage.reduced or stage.ranges:
         return False
-    if stage.extent(unrolled) < MANY_ROWS or not all(isinstance(axis.extent, int) for axis in stage.reduced):
+    if not all(isinstance(axis.extent, int) for axis in stage.reduced):
         return False
-    return all(_repeats(stage, item, vector, unrolled) <= _MOST_REPEATS for item in copied)
+    if not stage.holds_sums and math.prod(stage.extent(axis) for axis in stage.reduced) > 2 * PASS_LENGTH:
+        return False  # without passes, all of the operand's length would be alive at once
+    if any(_repeats(stage, item, vector, unrolled) > _MOST_REPEATS for item in copied):
+        return False
+    others = math.prod(stage.extent(axis) for axis in stage.axes if axis not in (vector, unrolled))
+    columns = stage.extent(vector) / _PANEL
+    return others * math.ceil(stage.extent(unrolled) / _TICKET_ROWS) * columns >= _LEAST_TICKETS
 
 
 def _repeats(stage: Stage, item: Term, vector: Axis, unrolled: Axis) -> float:

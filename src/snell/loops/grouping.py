@@ -23,6 +23,7 @@ from snell.targets import Target
 __all__ = ["Blocks", "Group", "group_stages"]
 
 _LEAST_INNER = 8.0
+_MOST_STAGES = 16  # what compiling takes grows faster than the stages; equal groups share one kernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,11 @@ def _join(growing: list[_Growing], stage: Stage, target: Target, threads: int) -
     for place in reversed(range(len(growing))):
         group = growing[place]
         later = growing[place + 1 :]
-        if not group.produces & reads or any(group.produces & other.reads for other in later):
+        if (
+            len(group.stages) == _MOST_STAGES
+            or not group.produces & reads
+            or any(group.produces & other.reads for other in later)
+        ):
             continue
         aligned = _aligned(group, stage)
         shared = _shared_axes(group, aligned)

@@ -16,7 +16,7 @@ from snell.loops.lower import lower_stage
 from snell.loops.schedule import StageSchedule
 from snell.loops.stage import Partial, Stage, map_term
 from snell.loops.tile import reduced_rank
-from snell.rewrite.term import Load, Tensor, Term, load
+from snell.rewrite.term import Cast, Load, Tensor, Term, load
 from snell.symbolic import Axis, Expr, as_expr
 from snell.targets import Target
 
@@ -72,17 +72,25 @@ class Packing:
         return body
 
     def _asked(self, rows: Axis, columns: int) -> Iterator[Prefetch]:
-        value = self.stage.value
-        assert isinstance(value.op, Load)
-        if value.op.guards or value.op.tensor.storage is not None:
+        source = self._source()
+        assert isinstance(source.op, Load)
+        if source.op.guards or source.op.tensor.storage is not None:
             return
-        for lane in range(0, columns, max(1, _LINE // value.dtype.itemsize)):
+        for lane in range(0, columns, max(1, _LINE // source.dtype.itemsize)):
             moved: dict[Axis, Expr] = {rows: as_expr(rows) + _AHEAD, self.vector: as_expr(self.vector) + lane}
-            yield Prefetch(value.op.tensor, tuple(index.substitute(moved) for index in value.op.indices))  # type: ignore[arg-type]
+            yield Prefetch(source.op.tensor, tuple(index.substitute(moved) for index in source.op.indices))  # type: ignore[arg-type]
+
+    def _source(self) -> Term:
+        """What is copied, before any conversion."""
+        value = self.stage.value
+        return value.args[0] if isinstance(value.op, Cast) else value
 
     def _is_copy(self) -> bool:
-        value = self.stage.value
-        return isinstance(value.op, Load) and access_of(value).stride(self.vector) == 1.0
+        """Whether lanes of the copy are read as they lie in memory."""
+        source = self._source()
+        if not isinstance(source.op, Load) or access_of(source).stride(self.vector) != 1.0:
+            return False
+        return source is self.stage.value or source.op.tensor.storage is None
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,10 +125,7 @@ def _passes(stage: Stage, tile: Tile, target: Target) -> list[Level]:
 
     Only where the result itself can hold the sums between passes.
     """
-    if len(stage.partials) != 1 or tile.vector is None or tile.vector in stage.reduced:
-        return []
-    (partial,) = stage.partials
-    if partial.accumulator.combine is not Combine.SUM or partial.accumulator.dtype != stage.tensor.dtype:
+    if not stage.holds_sums or tile.vector is None or tile.vector in stage.reduced:
         return []
     if any(as_expr(axis.extent).bounds()[0] < 1 for axis in stage.reduced):
         return []  # no pass would run, and nothing be stored

@@ -54,6 +54,14 @@ class Stage:
         """The axis a group walks in blocks: the innermost of its outer ones."""
         return self.ranges[-1][0] if self.ranges else None
 
+    @property
+    def holds_sums(self) -> bool:
+        """Whether the result can hold a sum between passes over it: one sum, in its own dtype."""
+        if len(self.partials) != 1:
+            return False
+        (partial,) = self.partials
+        return partial.accumulator.combine is Combine.SUM and partial.accumulator.dtype == self.tensor.dtype
+
     def terms(self) -> tuple[Term, ...]:
         return (*(partial.body for partial in self.partials), self.value)
 

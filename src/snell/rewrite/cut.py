@@ -3,8 +3,11 @@
 Everything that is not cut is inlined into its consumers.  A reduction may carry an element-wise epilogue over its own
 coordinates; it is cut where a consumer would evaluate it more than once.  An element-wise node is cut where inlining it
 would repeat real work: it feeds a product sum that evaluates it once per output column, or it is expensive and has
-several readers.  Expressions of frozen inputs alone (decoded weights) are never cut: storing them would inflate memory,
-so the schedule packs or inlines them.
+several readers.  Short expressions of frozen inputs alone (decoded weights) are never cut: storing them would inflate
+memory, so the schedule packs or inlines them.
+
+A long expression is cut into pieces whose terms are quick to rewrite: each does enough work for the memory that passes
+between two.
 """
 
 from __future__ import annotations
@@ -39,6 +42,8 @@ _EXPENSIVE = 4.0
 _POSITIONAL = 0.1  # comparisons of positions become loop bounds, masks or nothing at all
 _MANY = 2.0
 _CLUSTER = 64
+_LONGEST = 128  # operations in a term: passes over it are recursive, and what they take grows faster than its length
+_LOOKUPS = 3  # inlined into one another: each is an index of the next one's load, which names it more than once
 _LOAD = 1.0  # a sum that selects one position becomes an indexed load
 
 
@@ -69,6 +74,8 @@ class _State:
     pending: dict[Node, Node] = field(default_factory=dict[Node, Node])
     converging: set[Node] = field(default_factory=set[Node])
     cost: dict[Node, float] = field(default_factory=dict[Node, float])
+    length: dict[Node, int] = field(default_factory=dict[Node, int])
+    lookups: dict[Node, int] = field(default_factory=dict[Node, int])
     frozen: set[Node] = field(default_factory=set[Node])
     positional: set[Node] = field(default_factory=set[Node])
 
@@ -104,6 +111,7 @@ def _store(state: _State, node: Node) -> None:
     state.stored[node] = None
     state.pending.pop(node, None)
     state.cost[node] = 0.0
+    state.length[node] = state.lookups[node] = 0
 
 
 def _visit(state: _State, node: Node) -> None:
@@ -152,6 +160,16 @@ def _visit_elementwise(state: _State, node: Node) -> None:
         state.positional.add(node)
         own = own if isinstance(node.op, ScalarFunction | Unary) else _POSITIONAL
     state.cost[node] = own + sum(state.cost[o.node] for o in dict.fromkeys(node.operands))
+    _store_where_long(state, node)
+
+
+def _store_where_long(state: _State, node: Node) -> None:
+    """A condition is given longer: it may be about to become a bound or an index, which it cannot once it is stored."""
+    state.length[node] = 1 + sum(state.length.get(o.node, 0) for o in dict.fromkeys(node.operands))
+    state.lookups[node] = isinstance(node.op, Reduce) + max(state.lookups.get(o.node, 0) for o in node.operands)
+    longest = 2 * _LONGEST if node.dtype == bool_ else _LONGEST
+    if state.length[node] > longest or state.lookups[node] > _LOOKUPS:
+        _store(state, node)
 
 
 def _hold(state: _State, node: Node, reduction: Node) -> None:
@@ -212,6 +230,7 @@ def _visit_reduction(state: _State, node: Node) -> None:
     bound = _bound_axes(node, node.op)
     if isinstance(node.op, SumReduce) and selects_one(operand, bound):
         state.cost[node] = _LOAD
+        _store_where_long(state, node)
         return
     if operand.node in state.pending:
         _store(state, operand.node)
@@ -222,6 +241,7 @@ def _visit_reduction(state: _State, node: Node) -> None:
             _store(state, candidate.node)
     _hold(state, node, node)
     state.cost[node] = _EXPENSIVE
+    state.length[node] = 1 + state.length.get(operand.node, 0)
     if operand.node in state.frozen:
         state.frozen.add(node)
 

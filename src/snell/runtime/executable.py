@@ -127,6 +127,11 @@ class Executable:
         arrays = self._arrays(inputs)
         return self.run(self._layout(arrays, sizes), arrays, out)
 
+    @property
+    def unsolved(self) -> tuple[Dim, ...]:
+        """The dims that no input's shape tells: `sizes` has to give them."""
+        return self._solver.unsolved()
+
     def layout(self, *inputs: Any) -> Layout:
         """What a call on these arrays needs, for `run` on any usable arrays of the same shapes and dtypes."""
         return self._layout(self._arrays(inputs), None)

@@ -52,6 +52,10 @@ class SizeSolver:
                     raise ShapeError(f"input {slot.name!r} axis {axis}: expected {expected}{detail}, received {actual}")
         return tuple(values.values())
 
+    def unsolved(self) -> tuple[Dim, ...]:
+        """The dims that no input's shape tells: each call has to give them."""
+        return tuple(dim for dim in self.dims if dim not in self._equations)
+
     def _learn(self, argument: int, axis: int, size: Expr) -> None:
         if len(size.terms) != 1:
             return

@@ -24,9 +24,10 @@ from snell.frontend.ops.comparison import (
 )
 from snell.frontend.ops.creation import iota
 from snell.frontend.ops.elementwise import astype
-from snell.frontend.ops.indexing import take
+from snell.frontend.ops.indexing import take, take_along_axis
 from snell.frontend.ops.joining import pad
 from snell.frontend.ops.movement import crop, movedim
+from snell.frontend.ops.selection import first_places
 from snell.frontend.promotion import as_tensor, broadcast
 from snell.frontend.scan import scan
 from snell.frontend.shapes import known_size, normal_axis
@@ -49,16 +50,38 @@ def argsort(x: TensorLike, axis: int = -1, *, descending: bool = False) -> Tenso
 def topk(x: TensorLike, count: int, axis: int = -1, *, largest: bool = True) -> tuple[Tensor, Tensor]:
     """The `count` greatest (least) elements in order, and their i64 indices; the first among equals comes first.
 
+    Few are selected block by block (`selection`), in O(n); many are what a sort has first.
+
     Raises ShapeError where the axis holds fewer.
     """
     tensor = as_tensor(x)
     k = normal_axis(axis, tensor.ndim)
-    if not 0 <= count <= known_size(tensor.shape[k], "topk"):
+    extent = known_size(tensor.shape[k], "topk")
+    if not 0 <= count <= extent:
         raise ShapeError(
             f"topk expected a count in 0..{tensor.shape[k]} for {show_shape(tensor.shape)}, received {count}"
         )
+    if count <= _stages(extent):
+        return _selected(tensor, k, count, largest)
     values, indices = _sorted(tensor, k, largest)
     return crop(values, k, 0, count), crop(indices, k, 0, count)
+
+
+def _selected(x: Tensor, axis: int, count: int, descending: bool) -> tuple[Tensor, Tensor]:
+    """The first elements of the order and their indices, each in one step of a scan."""
+    extent = known_size(x.shape[axis], "topk")
+    moved = movedim(x, axis, -1)
+    keys, order = _keys(astype(moved, u8) if x.dtype == bool_ else moved, extent, descending)
+    order = first_places(keys, order, count, _greatest(keys.dtype))
+    indices = where(less(order, 0), order + extent, where(less(order, extent), order, order - extent))
+    values = take_along_axis(moved, indices, -1, mode="zero")
+    return movedim(values, -1, axis), movedim(astype(indices, i64), -1, axis)
+
+
+def _stages(extent: int) -> int:
+    """Steps in which a sort goes through all elements."""
+    runs = max(0, extent - 1).bit_length()
+    return runs * (runs + 1) // 2
 
 
 def _sorted(x: Tensor, axis: int, descending: bool) -> tuple[Tensor, Tensor]:
