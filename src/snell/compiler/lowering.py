@@ -116,7 +116,7 @@ def _grouped(
         stages = _stages(program)
     with passes.times.measure("group"):
         groups = group_stages(stages, kept, passes.target, passes.threads)
-        groups = store_sums(split_reductions(groups, updated), updated)
+        groups = store_sums(split_reductions(groups, updated), passes.target, updated)
         return reorder_results(groups, passes.target, updated)
 
 
