@@ -103,6 +103,8 @@ def test_a_long_sum_that_its_result_cannot_hold_is_stored_as_it_is_added_up():
     assert [t.dtype for t in sums.writes] == [f32]
     assert [t.dtype.name for t in result.writes] == ["bf16"]
     assert len(lowered(lambda x, w: x @ w, spec(8, 64, dtype="bf16"), spec(64, 768, dtype="bf16")).kernels) == 1
+    by_row = spec(768, 4096, dtype="bf16"), spec(4096, dtype="bf16")  # a whole row's sum stays in a register
+    assert len(lowered(lambda w, x: w @ x, *by_row).kernels) == 1
 
 
 def test_a_ticket_copies_no_more_than_its_cache_holds():
@@ -135,6 +137,8 @@ def test_a_long_reduction_to_few_results_is_cut_into_pieces_that_threads_share()
     assert [t.shape for t in total.writes] == [()]
     assert len(lowered(lambda x: sn.sum(x), spec(64, 64)).kernels) == 1
     assert len(lowered(lambda x: sn.sum(x, axis=1), spec(4096, 64)).kernels) == 1
+    by_row = spec(192, 576), spec(576)  # rows make tickets enough
+    assert len(lowered(lambda w, x: w @ x, *by_row).kernels) == 1
 
 
 def test_a_result_that_lies_as_its_operand_or_is_no_smaller_is_not_reordered():

@@ -127,7 +127,7 @@ def _grouped(
     with passes.times.measure("group"):
         group = group_with_streams if passes.streams else group_stages
         groups = group(stages, kept, passes.target, passes.threads)
-        groups = store_sums(split_reductions(groups, updated), updated)
+        groups = store_sums(split_reductions(groups, updated), passes.target, updated)
         return reorder_results(groups, passes.target, updated)
 
 

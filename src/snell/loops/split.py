@@ -11,18 +11,20 @@ import math
 from collections.abc import Iterable
 from dataclasses import replace
 
+from snell.loops.access import access_of
 from snell.loops.grouping import Group
 from snell.loops.ir import read
 from snell.loops.retarget import split_stage
 from snell.loops.stage import Partial, Stage
 from snell.loops.tile import reduced_rank
+from snell.loops.traffic import elements_used
 from snell.rewrite.cut import typical_size
 from snell.rewrite.term import Tensor, load
 from snell.symbolic import Axis, as_expr, as_size
 
 __all__ = ["split_reductions"]
 
-_FEW = 512.0  # results that are register tiles for a handful of tickets
+_FEW, _FEW_VECTORS = 64.0, 512.0  # results that make a handful of tickets: each by itself; as lanes of vectors
 _LEAST_TERMS = 1 << 16  # terms of all results, so that there is work for more than one thread
 _LEAST_PIECES, _PIECES, _MOST_PIECES = 8, 64, 1024
 _LEAST_LENGTH = 64.0  # terms of a piece
@@ -44,7 +46,7 @@ def _split(stage: Stage) -> tuple[Stage, Stage] | None:
     """The partial results of each piece, and the stage that reduces them; None where that does not pay."""
     results = math.prod(stage.extent(axis) for axis in stage.axes)
     terms = results * math.prod(stage.extent(axis) for axis in stage.reduced)
-    if len(stage.partials) != 1 or results > _FEW or terms < _LEAST_TERMS:
+    if len(stage.partials) != 1 or terms < _LEAST_TERMS or results > (_FEW_VECTORS if _is_in_lanes(stage) else _FEW):
         return None
     cut = _cut(stage)
     if cut is None:
@@ -60,6 +62,12 @@ def _split(stage: Stage) -> tuple[Stage, Stage] | None:
     first = Stage(tensor, axes, places, rest, (Partial(own, partial.body),), read(own))
     second = replace(stage, reduced=(pieces,), partials=(Partial(partial.accumulator, load(tensor, places)),))
     return first, second
+
+
+def _is_in_lanes(stage: Stage) -> bool:
+    """Whether the largest operand runs along the results, so that a vector holds several of them."""
+    largest = max(stage.loads(), key=lambda item: elements_used(stage, item), default=None)
+    return largest is not None and any(access_of(largest).stride(axis) == 1.0 for axis in stage.axes)
 
 
 def _cut(stage: Stage) -> tuple[Stage, Axis] | None:

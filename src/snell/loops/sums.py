@@ -12,21 +12,23 @@ from dataclasses import replace
 
 from snell.loops.grouping import Group
 from snell.loops.ir import Combine, ReadAccumulator, read
+from snell.loops.schedule import schedule_stage
 from snell.loops.stage import Stage, map_term
 from snell.loops.traffic import PASS_LENGTH
 from snell.rewrite.term import Tensor, Term, load
 from snell.symbolic import as_expr, as_size
+from snell.targets import Target
 
 __all__ = ["store_sums"]
 
 _LONG = 2 * PASS_LENGTH  # terms from which passes are worth the trips
 
 
-def store_sums(groups: Iterable[Group], fixed: frozenset[Tensor] = frozenset()) -> list[Group]:
+def store_sums(groups: Iterable[Group], target: Target, fixed: frozenset[Tensor] = frozenset()) -> list[Group]:
     """The groups, with two stages for each long sum that its result cannot hold; `fixed` tensors are made as they are."""
     found: list[Group] = []
     for group in groups:
-        stages = _stored(group.stages[0]) if len(group.stages) == 1 else None
+        stages = _stored(group.stages[0], target) if len(group.stages) == 1 else None
         if stages is None or group.stages[0].tensor in fixed:
             found.append(group)
         else:
@@ -34,7 +36,7 @@ def store_sums(groups: Iterable[Group], fixed: frozenset[Tensor] = frozenset()) 
     return found
 
 
-def _stored(stage: Stage) -> tuple[Stage, Stage] | None:
+def _stored(stage: Stage, target: Target) -> tuple[Stage, Stage] | None:
     """The stage that adds up, and the one that makes the result; None where one does for both."""
     if stage.holds_sums or len(stage.partials) != 1:
         return None
@@ -50,4 +52,6 @@ def _stored(stage: Stage) -> tuple[Stage, Stage] | None:
         return load(sums, places) if isinstance(item.op, ReadAccumulator) else None
 
     first = replace(stage, tensor=sums, indices=places, value=read(accumulator))
+    if not schedule_stage(first, target).passes:
+        return None
     return first, replace(stage, reduced=(), partials=(), value=map_term(stage.value, stored))

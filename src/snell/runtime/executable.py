@@ -6,6 +6,7 @@ threads at a time: each takes a frame (arena, scratch, pointer table) from a fre
 
 from __future__ import annotations
 
+import bisect
 import ctypes
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -46,10 +47,11 @@ class Layout:
 class _Frame:
     """The memory of one call in progress: the operands of `enter` and what they point to.
 
-    `pointers` has the frozen inputs' addresses filled in.  `apart` are the places of inputs that share no memory.
+    `pointers` has the frozen inputs' addresses filled in.  `apart` are the places of donated inputs
+    that share no memory with anything, `spans` the same in order.
     """
 
-    __slots__ = ("apart", "arena", "capacity", "entry", "layout", "memory", "operands", "pointers")
+    __slots__ = ("apart", "arena", "capacity", "entry", "layout", "memory", "operands", "pointers", "spans")
 
     def __init__(self, pointers: Any) -> None:
         self.pointers = pointers
@@ -59,6 +61,7 @@ class _Frame:
         self.arena = self.capacity = 0
         self.layout: Layout | None = None
         self.apart: tuple[tuple[int, int], ...] = ()
+        self.spans: list[tuple[int, int]] = []
 
     def reserve(self, size: int) -> None:
         """Grow to hold `size` bytes; contents are lost."""
@@ -110,6 +113,7 @@ class Executable:
         self._input_order = {slot: k for k, slot in enumerate(self.program.slots(Role.INPUT))}
         self._dtypes = [slot.dtype.numpy for slot in self._inputs]
         self._donated_inputs = [self._input_order[slot.donated] for slot in self._outputs if slot.donated is not None]
+        self._plain_inputs = [k for k in range(len(self._inputs)) if k not in self._donated_inputs]
         self._donates = bool(self._donated_inputs)
         self._output_dtypes = [slot.dtype.numpy for slot in self._outputs]
         self._layouts: dict[tuple[tuple[int, ...], ...], Layout] = {}
@@ -301,19 +305,29 @@ class Executable:
 
     def _with_own_donated(self, frame: _Frame, arrays: Sequence[Array]) -> Sequence[Array]:
         """The inputs with a copy of each donated one that must not be written: read-only, or read by another input too."""
-        places = tuple([(address(array), array.nbytes) for array in arrays])
-        if places == frame.apart and all(arrays[k].flags.writeable for k in self._donated_inputs):
+        donated = [arrays[k] for k in self._donated_inputs]
+        places = tuple([(address(array), array.nbytes) for array in donated])
+        is_known = places == frame.apart and all(array.flags.writeable for array in donated)
+        if is_known and not any(self._meets(frame.spans, arrays[k]) for k in self._plain_inputs):
             return arrays  # as in the call before: a conversation's caches are where they were
         own = list(arrays)
-        spans = [(start, start + size, k) for k, (start, size) in enumerate(places) if size]
+        spans = [(address(array), address(array) + array.nbytes, k) for k, array in enumerate(arrays) if array.nbytes]
         shared = _overlapping([*spans, *self._frozen_spans()])
         for k in self._donated_inputs:
             if k in shared or not arrays[k].flags.writeable:
                 own[k] = arrays[k].copy()
                 self.copied_inputs += 1
         if not shared:
-            frame.apart = places
+            frame.apart, frame.spans = places, sorted((start, start + size) for start, size in places if size)
         return own
+
+    @staticmethod
+    def _meets(spans: Sequence[tuple[int, int]], array: Array) -> bool:
+        """Whether an array shares memory with one of the sorted spans, which share none among themselves."""
+        start, size = address(array), array.nbytes
+        after = bisect.bisect_right(spans, (start, start))
+        is_within = after > 0 and spans[after - 1][1] > start
+        return size > 0 and (is_within or (after < len(spans) and spans[after][0] < start + size))
 
     def _frozen_spans(self) -> list[tuple[int, int, int]]:
         return [(address(array), address(array) + array.nbytes, -1) for array in self._frozen.values() if array.nbytes]
