@@ -12,16 +12,17 @@ from snell.compiler.rewriting import ProgramRewriter
 from snell.frontend import TensorSpec, trace
 from snell.graph.node import Graph
 from snell.loops.verify import verify
+from snell.rewrite.policy import Policy
 from snell.targets import AVX2
 
 THREADS = 2
 
 
-def lowered(function: Callable[..., Any], *specs: TensorSpec) -> Lowered:
+def lowered(function: Callable[..., Any], *specs: TensorSpec, policy: Policy = Policy.DEFAULT) -> Lowered:
     """The passes' results for a function of tensors; outputs are named `out` and what follows."""
     graph = trace(function, specs, tuple(f"x{k}" for k in range(len(specs)))).graph
     renamed = Graph(tuple((f"out{k}", operand) for k, (_, operand) in enumerate(graph.outputs)), graph.checks)
-    result = lower_graph(renamed, ProgramRewriter(), AVX2, THREADS)
+    result = lower_graph(renamed, ProgramRewriter(policy), AVX2, THREADS, policy=policy)
     for kernel in result.kernels:
         verify(kernel.kernel)
     return result

@@ -52,7 +52,8 @@ def compile_graph(graph: Graph, options: Options) -> Compilation:
     checked, checks = with_check_outputs(graph)
     renamed = Graph(tuple((_inner(name, graph), operand) for name, operand in checked.outputs))
     rewriter = ProgramRewriter(options.policy)
-    lowered = lower_graph(renamed, rewriter, options.target, options.threads, sizes_known(graph))
+    known = sizes_known(graph)
+    lowered = lower_graph(renamed, rewriter, options.target, options.threads, known, options.policy)
     distinct = {built.kernel for kernel in lowered.kernels for built in (kernel, *kernel.prepares)}
     kernels = KernelCompiler(options.target, options.fetch, options.progress, len(distinct))
     if options.progress is not None:

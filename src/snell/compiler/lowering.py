@@ -35,11 +35,13 @@ from snell.loops.reorder import reorder_results
 from snell.loops.retarget import rebuilt_stage
 from snell.loops.split import split_reductions
 from snell.loops.stage import Stage, stages_of
+from snell.loops.streaming import group_with_streams
 from snell.loops.sums import store_sums
 from snell.rewrite.cut import cut_nodes
 from snell.rewrite.definition import Definition
 from snell.rewrite.index import input_tensor
 from snell.rewrite.inplace import in_place
+from snell.rewrite.policy import Policy, Tag
 from snell.rewrite.template import Instance, instances, stored_tensors
 from snell.rewrite.term import Load, Tensor, walk
 from snell.symbolic import Axis, Expr, as_expr
@@ -57,6 +59,7 @@ class _Passes:
     rewriter: Rewriter
     target: Target
     threads: int
+    streams: bool
     times: PassTimes = field(default_factory=PassTimes)
     rewritten: dict[Definition, Definition] = field(default_factory=dict[Definition, Definition])
     built: dict[Group, BuiltKernel] = field(default_factory=dict[Group, BuiltKernel])
@@ -75,12 +78,19 @@ class _Segment:
     scans: tuple[Repetition, ...]
 
 
-def lower_graph(graph: Graph, rewriter: Rewriter, target: Target, threads: int, known: Sequence[Expr] = ()) -> Lowered:
-    """Run the passes on a graph for a target and a thread count.
+def lower_graph(
+    graph: Graph,
+    rewriter: Rewriter,
+    target: Target,
+    threads: int,
+    known: Sequence[Expr] = (),
+    policy: Policy = Policy.DEFAULT,
+) -> Lowered:
+    """Run the passes on a graph for a target and a thread count; reductions become streams where the policy refines.
 
     `known` are expressions of sizes that are not negative once the checks among the outputs have passed.
     """
-    return _lowered(graph, _Passes(rewriter, target, threads), known)
+    return _lowered(graph, _Passes(rewriter, target, threads, policy.allows(Tag.REFINES)), known)
 
 
 def _lowered(graph: Graph, passes: _Passes, known: Sequence[Expr] = ()) -> Lowered:
@@ -115,7 +125,8 @@ def _grouped(
     with passes.times.measure("stages"):
         stages = _stages(program)
     with passes.times.measure("group"):
-        groups = group_stages(stages, kept, passes.target, passes.threads)
+        group = group_with_streams if passes.streams else group_stages
+        groups = group(stages, kept, passes.target, passes.threads)
         groups = store_sums(split_reductions(groups, updated), passes.target, updated)
         return reorder_results(groups, passes.target, updated)
 

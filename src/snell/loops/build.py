@@ -34,6 +34,7 @@ from snell.loops.retarget import rebuilt_stage, retarget_stage
 from snell.loops.schedule import StageSchedule, schedule_stage
 from snell.loops.stage import Stage
 from snell.loops.staging import stage_rows
+from snell.loops.streamed import streamed_phases
 from snell.loops.traffic import is_packed_once
 from snell.loops.verify import verify
 from snell.loops.work import least_claim
@@ -78,7 +79,10 @@ def build_kernel(group: Group, target: Target, threads: int, built: dict[Group, 
 def _build(canonical: Group, target: Target, threads: int) -> BuiltKernel:
     if len(canonical.stages) == 1:
         return _single(canonical, target, threads)
-    phases, local = _fused(canonical, target, threads)
+    if canonical.blocks is not None:
+        phases, local = streamed_phases(canonical, canonical.blocks, target, threads)
+    else:
+        phases, local = _fused(canonical, target, threads)
     used = _parameters(canonical, {b.tensor for b in local})
     return _built(canonical, used, (), phases)
 
@@ -153,7 +157,10 @@ def _canonical(group: Group) -> tuple[Group, dict[Tensor, Tensor]]:
     stages = tuple(rebuilt_stage(stage, axes, order) for stage in group.stages)
     outer = tuple(axes[axis] for axis in group.outer)
     local = frozenset(order[t] for t in group.local)
-    return Group(stages, outer, local), {new: old for old, new in order.items()}
+    blocks = group.blocks
+    if blocks is not None:
+        blocks = replace(blocks, levels=tuple((axes[axis], step) for axis, step in blocks.levels))
+    return Group(stages, outer, local, blocks), {new: old for old, new in order.items()}
 
 
 def _single(group: Group, target: Target, threads: int) -> BuiltKernel:

@@ -20,10 +20,20 @@ from snell.rewrite.term import Load, Tensor
 from snell.symbolic import Axis, Expr, as_expr
 from snell.targets import Target
 
-__all__ = ["Group", "group_stages"]
+__all__ = ["Blocks", "Group", "group_stages"]
 
 _LEAST_INNER = 8.0
 _MOST_STAGES = 16  # what compiling takes grows faster than the stages; equal groups share one kernel
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """Reduced axes that a group walks in blocks (`loops.streaming`): stages `start:stop` run once a block, those before
+    once at the beginning, those after once at the end."""
+
+    levels: tuple[tuple[Axis, int], ...]
+    start: int
+    stop: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +43,7 @@ class Group:
     stages: tuple[Stage, ...]
     outer: tuple[Axis, ...]
     local: frozenset[Tensor] = frozenset()
+    blocks: Blocks | None = None
 
 
 @dataclass(slots=True)
