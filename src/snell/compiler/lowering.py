@@ -59,7 +59,7 @@ class _Passes:
     rewriter: Rewriter
     target: Target
     threads: int
-    streams: bool
+    refines: bool
     times: PassTimes = field(default_factory=PassTimes)
     rewritten: dict[Definition, Definition] = field(default_factory=dict[Definition, Definition])
     built: dict[Group, BuiltKernel] = field(default_factory=dict[Group, BuiltKernel])
@@ -111,7 +111,10 @@ def _lowered(graph: Graph, passes: _Passes, known: Sequence[Expr] = ()) -> Lower
         made = _grouped(segment.program, kept, frozenset(aliases), passes)
         groups += made
         with passes.times.measure("build"):
-            steps += [build_kernel(group, passes.target, passes.threads, passes.built) for group in made]
+            steps += [
+                build_kernel(group, passes.target, passes.threads, passes.built, prunes=passes.refines)
+                for group in made
+            ]
         steps += [
             _repeated(scan, f"scan{place}.{k}" if k else f"scan{place}", tensors, passes)
             for k, scan in enumerate(segment.scans)
@@ -125,7 +128,7 @@ def _grouped(
     with passes.times.measure("stages"):
         stages = _stages(program)
     with passes.times.measure("group"):
-        group = group_with_streams if passes.streams else group_stages
+        group = group_with_streams if passes.refines else group_stages
         groups = group(stages, kept, passes.target, passes.threads)
         groups = store_sums(split_reductions(groups, updated), passes.target, updated)
         return reorder_results(groups, passes.target, updated)

@@ -6,11 +6,10 @@ the same order; two groups that differ only in which tensors they touch give equ
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from snell.loops.access import access_of
+from snell.loops.fused import fused_phases
 from snell.loops.grouping import Group
 from snell.loops.ir import (
     Allocate,
@@ -20,7 +19,6 @@ from snell.loops.ir import (
     Dense,
     Kernel,
     Level,
-    Loop,
     LoopKind,
     Phase,
     Statement,
@@ -30,24 +28,21 @@ from snell.loops.lower import lower_stage
 from snell.loops.merge import merge_axes
 from snell.loops.packing import Packing, pack_operands
 from snell.loops.prefetch import prefetches
+from snell.loops.pruning import pruned
 from snell.loops.retarget import rebuilt_stage, retarget_stage
 from snell.loops.schedule import StageSchedule, schedule_stage
-from snell.loops.stage import Stage
 from snell.loops.staging import stage_rows
-from snell.loops.streamed import streamed_phases
 from snell.loops.traffic import is_packed_once
 from snell.loops.verify import verify
 from snell.loops.work import least_claim
 from snell.rewrite.cut import typical_size
 from snell.rewrite.term import Index, Load, Tensor, Term, walk
-from snell.symbolic import Axis, Dim, Expr, as_expr, as_size
+from snell.symbolic import Axis, Dim, Expr, as_expr
 from snell.targets import Target
 
 __all__ = ["BuiltKernel", "build_kernel", "renamed_kernel"]
 
-_TILE_BYTES = 96 * 1024
 _PACK_TICKETS = 16  # of a phase that copies an operand, at least
-_LINES = 32  # rows walked together where they lie side by side: whole cache lines of each
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,24 +60,26 @@ class BuiltKernel:
     claim: int = 1
 
 
-def build_kernel(group: Group, target: Target, threads: int, built: dict[Group, BuiltKernel]) -> BuiltKernel:
-    """Schedule and lower one group; `built` remembers kernels by canonical group, so thirty equal layers build one."""
+def build_kernel(
+    group: Group, target: Target, threads: int, built: dict[Group, BuiltKernel], *, prunes: bool = True
+) -> BuiltKernel:
+    """Schedule and lower one group; `built` remembers kernels by canonical group, so thirty equal layers build one.
+
+    `prunes`: loops leave out what masks make 0, so that a masked infinity or NaN makes no NaN.
+    """
     canonical, names = _canonical(group)
     found = built.get(canonical)
     if found is None:
-        found = built[canonical] = _build(canonical, target, threads)
+        found = built[canonical] = _build(canonical, target, threads, prunes)
         for kernel in (found, *found.prepares):
             verify(kernel.kernel)  # a wrong buffer would be written past its end: a few percent of compiling well spent
     return renamed_kernel(found, names)
 
 
-def _build(canonical: Group, target: Target, threads: int) -> BuiltKernel:
+def _build(canonical: Group, target: Target, threads: int, prunes: bool) -> BuiltKernel:
     if len(canonical.stages) == 1:
-        return _single(canonical, target, threads)
-    if canonical.blocks is not None:
-        phases, local = streamed_phases(canonical, canonical.blocks, target, threads)
-    else:
-        phases, local = _fused(canonical, target, threads)
+        return _single(canonical, target, threads, prunes)
+    phases, local = fused_phases(canonical, target, threads, prunes=prunes)
     used = _parameters(canonical, {b.tensor for b in local})
     return _built(canonical, used, (), phases)
 
@@ -163,7 +160,7 @@ def _canonical(group: Group) -> tuple[Group, dict[Tensor, Tensor]]:
     return Group(stages, outer, local, blocks), {new: old for old, new in order.items()}
 
 
-def _single(group: Group, target: Target, threads: int) -> BuiltKernel:
+def _single(group: Group, target: Target, threads: int, prunes: bool) -> BuiltKernel:
     """One stage: packing, then the compute phase.  Packing of a frozen operand is a kernel of its own, run once."""
     (whole,) = group.stages
     stage, origin = merge_axes(whole)
@@ -194,6 +191,8 @@ def _single(group: Group, target: Target, threads: int) -> BuiltKernel:
     hints = prefetches(staged.stage, schedule)
     prologue = (*copied, *staged.prologue)
     body = lower_stage(staged.stage, schedule.levels, schedule.partial, prologue=prologue, hints=hints)
+    if prunes:
+        (body,) = pruned([stage], [body], (), {level.axis: level.step for level in schedule.tickets})
     phases.append(Phase(schedule.tickets, body))
     stages = (*(c.stage for c in packing.copies if not is_packed_once(c.stage.value)), packed)
     used = _parameters(Group(stages, ()), {b.tensor for b in (*extra, *local)})
@@ -246,87 +245,3 @@ def _pack_phase(copy: Packing, target: Target) -> Phase:
         step = next(level.step for level in levels if level.axis == longest)
         tickets.insert(0, Level(longest, max(1, int(typical_size(longest.extent) / _PACK_TICKETS / step)) * step))
     return Phase(tuple(tickets), lower_stage(copy.stage, levels))
-
-
-def _fused(group: Group, target: Target, threads: int) -> tuple[tuple[Phase, ...], tuple[Buffer, ...]]:
-    """Several stages under shared outer axes: tickets over them, rows in blocks, values between them local."""
-    rows, block = group.outer[-1], _row_block(group, target)
-    fixed = (*((axis, 1) for axis in group.outer[:-1]), (rows, block))
-    made = frozenset(stage.tensor for stage in group.stages)
-    stages = [replace(stage, ranges=fixed, inside=made) for stage in group.stages]
-    once: list[Statement] = []
-    local: list[Buffer] = []
-    body: list[Statement] = []
-    for stage in stages:
-        schedule = _fused_schedule(stage, group, target)
-        packing = pack_operands(stage, schedule, BufferScope.LOCAL, group.outer)
-        local += packing.buffers
-        for copy in packing.copies:
-            once += lower_stage(copy.stage, copy.levels(target))
-        body += lower_stage(packing.stage, schedule.levels, schedule.partial)
-    values = tuple(_local_buffer(s, group, rows, block) for s in stages if s.tensor in group.local)
-    inner: tuple[Statement, ...] = (Allocate(values), *body) if values else tuple(body)
-    tickets = [Level(axis, 1) for axis in group.outer[:-1]]
-    if once:
-        share = _row_share(group, block, threads)
-        tickets.append(Level(rows, share))
-        wrapped: tuple[Statement, ...] = (Allocate(tuple(local)), *once, Loop(Level(rows, block), inner))
-    else:
-        tickets.append(Level(rows, block))
-        wrapped = inner
-    return (Phase(tuple(tickets), wrapped),), (*values, *local)
-
-
-def _fused_schedule(stage: Stage, group: Group, target: Target) -> StageSchedule:
-    """Inner levels with the outer axes fixed; an axis walked one position at a time needs no level of its own."""
-    schedule = schedule_stage(stage, target, fixed=group.outer)
-    inner = (*schedule.tickets, *schedule.levels)
-    fixed = set(group.outer[:-1])
-    levels = tuple(level for level in inner if level.axis not in fixed)
-    return replace(schedule, tickets=(), levels=levels)
-
-
-def _row_block(group: Group, target: Target) -> int:
-    """Rows walked together: enough for the register tiles of product sums, few enough that local values stay in cache."""
-    rows = group.outer[-1]
-    widest = max(_row_bytes(stage, group) for stage in group.stages)
-    if any(_reads_along(stage, rows, group.local) for stage in group.stages):
-        return _LINES if typical_size(rows.extent) >= _LINES else target.vector_bits // 32
-    reuses = any(stage.partials and any(rows not in item.free for item in stage.loads()) for stage in group.stages)
-    extent = typical_size(rows.extent)
-    if not reuses or extent < 2:
-        return 1
-    fitting = int(min(_TILE_BYTES, target.l2_bytes / 4) / max(1.0, widest))
-    block = max(1, min(fitting, 24, math.ceil(extent)))
-    return block if block < 6 else block // 6 * 6
-
-
-def _reads_along(stage: Stage, rows: Axis, local: frozenset[Tensor]) -> bool:
-    """Whether neighbouring rows are neighbours in memory, in a tensor from outside that moves with other axes too."""
-    accesses = [access_of(item) for item in stage.loads()]
-    return any(a.stride(rows) == 1.0 and len(a.axes) > 1 and a.tensor not in local for a in accesses)
-
-
-def _row_bytes(stage: Stage, group: Group) -> float:
-    inner = [axis for axis in stage.axes if axis not in group.outer]
-    return stage.tensor.dtype.itemsize * math.prod(typical_size(axis.extent) for axis in inner)
-
-
-def _row_share(group: Group, block: int, threads: int) -> int:
-    """Rows of one ticket when operands are packed per ticket: as many as the threads allow."""
-    positions = math.prod(typical_size(axis.extent) for axis in group.outer[:-1])
-    pieces = max(1, math.ceil(threads / positions))
-    return max(block, math.ceil(typical_size(group.outer[-1].extent) / pieces / block) * block)
-
-
-def _local_buffer(stage: Stage, group: Group, rows: Axis, block: int) -> Buffer:
-    """A value that lives for one block of rows: along every dimension, what its index reaches from where the block begins."""
-    outer = dict.fromkeys(group.outer, 1) | {rows: block}
-    shape = tuple(_reach(place, outer) for place in stage.indices)
-    return Buffer(stage.tensor, shape, Dense(), BufferScope.LOCAL, writable=True)
-
-
-def _reach(place: Expr, outer: Mapping[Axis, int]) -> int | Expr:
-    """One more than the greatest value of an index, with outer axes within one step of their levels."""
-    ranges = {axis: as_expr(outer.get(axis, axis.extent)) - 1 for axis in place.axes()}
-    return as_size(place.substitute(ranges) + 1)  # type: ignore[arg-type]
