@@ -24,21 +24,25 @@ from snell.runtime.cache import Cache, compile_cached
 from snell.runtime.executable import Executable
 from snell.runtime.pool import Pool, process_pool
 from snell.runtime.program import Program, from_bytes, to_bytes
+from snell.search.records import Records
 from snell.targets import Target
 
 # What a process needs only where a program is not found in the cache: most never do.
 if TYPE_CHECKING:
     from snell.compiler import compile as compiler
     from snell.compiler.compile import Compilation
-    from snell.compiler.objects import Progress
-    from snell.engine import report
+    from snell.engine import report, tuning
     from snell.engine.report import Report
     from snell.graph import fingerprint
     from snell.graph.node import Graph
+    from snell.runtime.kernels import Progress
+    from snell.search.tuning import Progress as TuningProgress
+    from snell.search.tuning import Tuning
 else:
     compiler = deferred("snell.compiler.compile")
     fingerprint = deferred("snell.graph.fingerprint")
     report = deferred("snell.engine.report")
+    tuning = deferred("snell.engine.tuning")
 
 __all__ = ["Engine", "Prepared", "pack", "unpack"]
 
@@ -72,9 +76,11 @@ class Engine:
     lock: threading.RLock = field(default_factory=threading.RLock)
     # One object for the engine's life: it knows the folder's size, and that it has warned.
     cache: Cache = field(init=False)
+    records: Records = field(init=False)
 
     def __post_init__(self) -> None:
         self.cache = Cache(self.config.cache_dir / "objects", self.config.cache_limit_bytes)
+        self.records = Records(self.config.cache_dir / "records", self.config.cache_limit_bytes)
 
     @property
     def threads(self) -> int:
@@ -94,7 +100,7 @@ class Engine:
 
     def named_key(self, content: str, policy: Policy) -> str:
         """The key of a program that `content` determines: whatever else it depends on is added here."""
-        parts = (code_version(), content, repr(self.target), str(self.threads), policy.value)
+        parts = (code_version(), content, repr(self.target), str(self.threads), policy.value, self.records.stamp())
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     def prepare(
@@ -135,8 +141,22 @@ class Engine:
     def compile(self, graph: Graph, policy: Policy = Policy.DEFAULT, progress: Progress | None = None) -> Compilation:
         """Run every pass (object code still comes from the cache where it is known)."""
         with self.lock:
-            options = compiler.Options(self.target, self.threads, policy, self.cache.get_or_make, progress)
+            plans = tuning.recorded_plans(self, policy)
+            options = compiler.Options(self.target, self.threads, policy, self.cache.get_or_make, progress, plans)
             return compiler.compile_graph(graph, options)
+
+    def tune(
+        self,
+        graph: Graph,
+        policy: Policy = Policy.DEFAULT,
+        budget: float | None = None,
+        progress: TuningProgress | None = None,
+    ) -> Tuning:
+        """Search for faster schedules of a graph's kernels for `budget` seconds (None: until little is to be expected).
+
+        What is found is recorded at once, and used by every program that is prepared afterwards.
+        """
+        return tuning.tune_graph(self, graph, policy, budget, progress)
 
     def explain(self, graph: Graph, policy: Policy = Policy.DEFAULT) -> Report:
         """What a graph is compiled to."""

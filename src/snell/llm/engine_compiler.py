@@ -17,8 +17,8 @@ from snell.rewrite.policy import Policy
 from snell.runtime.executable import Executable
 
 if TYPE_CHECKING:
-    from snell.compiler.objects import Progress
     from snell.engine.report import Report
+    from snell.runtime.kernels import Progress
 
 __all__ = ["EngineCompiler", "engine_compiler"]
 
