@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from snell.codegen.host import host_target
-from snell.config import Config, available_threads
+from snell.config import Config, SearchBudget, available_threads
 from snell.deferred import deferred
 from snell.engine.version import code_version
 from snell.errors import FileFormatError
@@ -100,7 +100,7 @@ class Engine:
 
     def named_key(self, content: str, policy: Policy) -> str:
         """The key of a program that `content` determines: whatever else it depends on is added here."""
-        parts = (code_version(), content, repr(self.target), str(self.threads), policy.value, self.records.stamp())
+        parts = (code_version(), content, repr(self.target), str(self.threads), policy.value)
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     def prepare(
@@ -109,34 +109,49 @@ class Engine:
         policy: Policy = Policy.DEFAULT,
         key: str | None = None,
         progress: Progress | None = None,
+        search: SearchBudget | None = None,
     ) -> Prepared:
         """The program of a graph: from memory, from the cache folder, or compiled now (one thread compiles at a time).
 
-        ``progress`` is told of a compilation alone: the kernels compiled, of all; (0, 0) when it begins.
+        ``progress`` is told of a compilation alone: the kernels compiled, of all; (0, 0) when it begins.  ``search`` (by
+        default what the configuration says) is spent on schedules first, less what was spent on this program before.
         """
         key = key or self.key(graph, policy)
         with self.lock:
-            found = self.restore(key)
+            wanted = self.config.search if search is None else search
+            if self.records.owes(key, wanted):
+                tuning.spend(self, graph, policy, key, wanted)
+            found = self._known(key)
             if found is None:
                 compilation = self.compile(graph, policy, progress)
                 found = Prepared(compilation.assembled, compilation.outputs)
-                self.cache.put(key, pack(found))
-            self.programs[key] = found
+                self.cache.put(self._current(key), pack(found))
+            self.programs[self._current(key)] = found
             return found
 
     def restore(self, key: str) -> Prepared | None:
-        """The program under a key in memory or in the cache folder, None where there is none that is whole."""
+        """The program under a key in memory or in the cache folder; None where there is none that is whole, or where a
+        search is to come first."""
         with self.lock:
-            if key in self.programs:
-                return self.programs[key]
-            data = self.cache.get(key)
-            try:
-                found = None if data is None else unpack(data)
-            except FileFormatError:
-                return None
-            if found is not None:
-                self.programs[key] = found
-            return found
+            return None if self.records.owes(key, self.config.search) else self._known(key)
+
+    def _known(self, key: str) -> Prepared | None:
+        current = self._current(key)
+        if current in self.programs:
+            return self.programs[current]
+        data = self.cache.get(current)
+        try:
+            found = None if data is None else unpack(data)
+        except FileFormatError:
+            return None
+        if found is not None:
+            self.programs[current] = found
+        return found
+
+    def _current(self, key: str) -> str:
+        """The key with what is recorded: a program made before a search is not the one made after it."""
+        stamp = self.records.stamp()
+        return f"{key} {stamp}" if stamp else key
 
     def compile(self, graph: Graph, policy: Policy = Policy.DEFAULT, progress: Progress | None = None) -> Compilation:
         """Run every pass (object code still comes from the cache where it is known)."""

@@ -5,12 +5,15 @@ A record belongs to a canonical group, so what one program's search found serves
 
 from __future__ import annotations
 
+import math
+import time
 from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from snell.compiler.compile import Options, compile_graph
 from snell.compiler.lowered import RepeatStep, Step
+from snell.config import SearchBudget
 from snell.engine.version import code_version
 from snell.graph.graph_inputs import input_operations
 from snell.graph.node import Graph
@@ -28,7 +31,7 @@ from snell.symbolic import as_expr, product
 if TYPE_CHECKING:
     from snell.engine.engine import Engine
 
-__all__ = ["recorded_plans", "tune_graph"]
+__all__ = ["recorded_plans", "spend", "tune_graph"]
 
 
 def recorded_plans(engine: Engine, policy: Policy) -> PlanSource:
@@ -59,6 +62,17 @@ def tune_graph(engine: Engine, graph: Graph, policy: Policy, budget: float | Non
         tasks, engine.target, engine.threads, engine.records, budget=budget, prunes=policy.allows(Tag.REFINES),
         cold_bytes=_cold_bytes(engine, graph), progress=progress,
     )  # fmt: skip
+
+
+def spend(engine: Engine, graph: Graph, policy: Policy, program: str, budget: SearchBudget) -> None:
+    """Search for what is left of a budget, and note that it was spent; an interrupt is passed on, what was found stays."""
+    seconds = None if budget == "full" else float(budget) - engine.records.spent(program)
+    begin = time.monotonic()
+    found = tune_graph(engine, graph, policy, seconds, None)
+    if found.interrupted:
+        engine.records.spend(program, time.monotonic() - begin)
+        raise KeyboardInterrupt
+    engine.records.spend(program, math.inf if seconds is None else seconds)
 
 
 def _key(engine: Engine, group: Group, policy: Policy) -> str:
