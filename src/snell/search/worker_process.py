@@ -18,7 +18,7 @@ from snell.search.trial import Outcome, Subject, subject_to_data
 
 __all__ = ["Worker", "WorkerError"]
 
-_BEGIN_SECONDS, _ATTEMPT_SECONDS = 60.0, 20.0
+BEGIN_SECONDS, ATTEMPT_SECONDS = 60.0, 20.0
 
 
 class WorkerError(SnellError):
@@ -41,6 +41,11 @@ class Worker:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def process_id(self) -> int | None:
+        """The process at work, None where there is none."""
+        return None if self._process is None else self._process.pid
+
     def begin(self, subject: Subject) -> float:
         """Seconds of the subject's first kernel; `attempt` then is about this subject."""
         self._subject = subject
@@ -51,7 +56,7 @@ class Worker:
         if self._known is not self._subject or self._process is None:
             self._begin()
         try:
-            answer = self._ask({"do": "attempt", "candidate": candidate.to_data()}, _ATTEMPT_SECONDS)
+            answer = self._ask({"do": "attempt", "candidate": candidate.to_data()}, ATTEMPT_SECONDS)
         except WorkerError as error:
             return Outcome(math.inf, math.inf, str(error))
         return Outcome(answer["ratio"], answer["seconds"], answer["rejected"])
@@ -69,7 +74,7 @@ class Worker:
 
     def _begin(self) -> float:
         assert self._subject is not None
-        answer = self._ask({"do": "begin", "subject": subject_to_data(self._subject)}, _BEGIN_SECONDS)
+        answer = self._ask({"do": "begin", "subject": subject_to_data(self._subject)}, BEGIN_SECONDS)
         self._known = self._subject
         return float(answer["seconds"])
 
@@ -82,7 +87,7 @@ class Worker:
             line = self._lines.get(timeout=seconds)
         except queue.Empty:
             self.close()
-            raise WorkerError(f"no answer within {seconds:.0f} s") from None
+            raise WorkerError(f"no answer within {seconds:g} s") from None
         except OSError:
             line = ""
         if not line:
