@@ -19,7 +19,7 @@ import numpy as np
 from snell.errors import SnellError
 from snell.loops.ir import Buffer, BufferScope
 from snell.loops.parse import parse_kernel
-from snell.runtime.binding import bind
+from snell.runtime.binding import Assembled, bind
 from snell.runtime.executable import Bound
 from snell.runtime.kernels import KernelCompiler
 from snell.runtime.pool import Pool
@@ -36,6 +36,8 @@ _SLOWER = 10.0  # times the first kernel's: given up at the first call
 _HOPELESS = 1.25  # times the first kernel's, after a few readings
 _MOST_BYTES = 1 << 30
 _MOST_COPIES = 16
+_ROUND_SECONDS = 0.02  # of one call with each copy
+_TRIAL_SECONDS = 0.4
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +91,9 @@ class Trials:
             bytes_read = sum(math.prod(shape_at(b, sizes)) * b.dtype.itemsize for b in buffers)
             if bytes_read > _MOST_BYTES:
                 raise SnellError(f"operands of {bytes_read >> 20} MiB are more than a trial may hold")
-        self._timed = [self._point(subject, buffers, sizes, True) for sizes in subject.timed]
-        self._checked = [self._point(subject, buffers, sizes, False) for sizes in subject.checked]
+        first = self._assembled(subject.first)
+        self._timed = [self._point(subject, first, buffers, sizes, True) for sizes in subject.timed]
+        self._checked = [self._point(subject, first, buffers, sizes, False) for sizes in subject.checked]
         return sum(_seconds(point.first) for point in self._timed)
 
     def attempt(self, candidate: Candidate) -> Outcome:
@@ -104,9 +107,10 @@ class Trials:
     def _attempt(self, candidate: Candidate, subject: Subject) -> Outcome:
         ratios: list[float] = []
         total = 0.0
-        calls = [self._calls(candidate, point.operands, point.sizes, point.expected) for point in self._timed]
+        assembled = self._assembled(candidate)
+        calls = [self._calls(assembled, point.operands, point.sizes, point.expected) for point in self._timed]
         for point in self._checked:
-            bound = self._calls(candidate, point.operands, point.sizes, point.expected)
+            bound = self._calls(assembled, point.operands, point.sizes, point.expected)
             reason = _wrong(bound, point, subject.terms)
             if reason is not None:
                 return Outcome(math.inf, math.inf, f"sizes {dict(point.sizes)}: {reason}")
@@ -124,28 +128,32 @@ class Trials:
                 break
         return Outcome(math.exp(statistics.fmean(map(math.log, ratios))), total)
 
-    def _point(self, subject: Subject, buffers: Sequence[Buffer], sizes: Mapping[str, int], timed: bool) -> _Point:
+    def _assembled(self, candidate: Candidate) -> Assembled:
+        return candidate_program(candidate, KernelCompiler(self._target, _fresh))
+
+    def _point(
+        self, subject: Subject, first: Assembled, buffers: Sequence[Buffer], sizes: Mapping[str, int], timed: bool
+    ) -> _Point:
         generator = np.random.default_rng(0)
         arrays = {buffer.name: operand(buffer, sizes, generator) for buffer in buffers}
         frozen = {name: array for name, array in arrays.items() if name in subject.frozen}
-        own = sum(array.nbytes for array in frozen.values())
-        copies = min(_MOST_COPIES, math.ceil(subject.cold_bytes / own)) if timed and own and subject.cold_bytes else 1
-        operands = [arrays, *(arrays | {n: a.copy() for n, a in frozen.items()} for _ in range(copies - 1))]
         expected = _outputs(subject.first, sizes)
-        first = self._calls(subject.first, operands, sizes, expected)
-        for call in first:
-            call()
-        results = tuple(result.copy() for result in first[0].outputs)
-        return _Point(sizes, operands, results, first)
+        warm = self._calls(first, [arrays], sizes, expected)
+        warm[0]()
+        results = tuple(result.copy() for result in warm[0].outputs)
+        copies = _copies(subject, frozen, _reading(warm, 1)) if timed else 1
+        if copies == 1:
+            return _Point(sizes, [arrays], results, warm)
+        operands = [arrays, *(arrays | {n: a.copy() for n, a in frozen.items()} for _ in range(copies - 1))]
+        return _Point(sizes, operands, results, self._calls(first, operands, sizes, expected))
 
     def _calls(
         self,
-        candidate: Candidate,
+        assembled: Assembled,
         operands: Sequence[dict[str, Array]],
         sizes: Mapping[str, int],
         like: Sequence[Array],
     ) -> list[Bound]:
-        assembled = candidate_program(candidate, KernelCompiler(self._target, _fresh))
         out = [_zeros_like(array) for array in like]
         bound: list[Bound] = []
         for arrays in operands:
@@ -153,6 +161,15 @@ class Trials:
             executable = bind(assembled, frozen, self._pool)
             bound.append(executable.bind(out=out, sizes=dict(sizes)))
         return bound
+
+
+def _copies(subject: Subject, frozen: Mapping[str, Array], seconds: float) -> int:
+    """How many copies of the frozen operands take turns: fewer for a long call, whose reading of them hides."""
+    own = sum(array.nbytes for array in frozen.values())
+    if not own or not subject.cold_bytes:
+        return 1
+    wanted = min(_MOST_COPIES, math.ceil(subject.cold_bytes / own))
+    return max(1, min(wanted, int(_ROUND_SECONDS / max(seconds, 1e-7))))
 
 
 def _fresh(_: str, build: Callable[[], bytes]) -> bytes:
@@ -216,7 +233,8 @@ def _in_turns(first: Sequence[Bound], second: Sequence[Bound]) -> tuple[float, f
     """The median ratio of the second's time over the first's in neighbouring readings, and the second's seconds."""
     repeats = _repeats(first)
     pairs: list[tuple[float, float]] = []
-    for number in range(_READINGS):
+    each = 2 * repeats * len(first) * _reading(first, 1)
+    for number in range(max(_FIRST_READINGS, min(_READINGS, int(_TRIAL_SECONDS / each)))):
         pairs.append((_reading(first, repeats), _reading(second, repeats)))
         if number + 1 == _FIRST_READINGS and min(b / a for a, b in pairs) > _HOPELESS:
             break

@@ -102,7 +102,12 @@ class Worker:
     def _start(self) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "snell.search.worker", str(self._threads)]
         process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,  # what a crash says is not for the user's terminal
+            text=True,
+            start_new_session=True,
         )
         self._process, self._lines, self._known = process, queue.SimpleQueue(), None
         threading.Thread(target=_read, args=(process, self._lines), daemon=True).start()
