@@ -65,12 +65,13 @@ class Outcome:
 
 @dataclass(slots=True)
 class _Point:
-    """Sizes with operands, and the first kernel's results and calls."""
+    """Sizes with operands, and the first kernel's results, calls and seconds of one."""
 
     sizes: Mapping[str, int]
     operands: list[dict[str, Array]]
     expected: tuple[Array, ...]
     first: list[Bound]
+    seconds: float
 
 
 class Trials:
@@ -94,7 +95,7 @@ class Trials:
         first = self._assembled(subject.first)
         self._timed = [self._point(subject, first, buffers, sizes, True) for sizes in subject.timed]
         self._checked = [self._point(subject, first, buffers, sizes, False) for sizes in subject.checked]
-        return sum(_seconds(point.first) for point in self._timed)
+        return sum(point.seconds for point in self._timed)
 
     def attempt(self, candidate: Candidate) -> Outcome:
         """Check and time a candidate."""
@@ -119,9 +120,9 @@ class Trials:
             reason = _wrong(bound, point, subject.terms)
             if reason is not None:
                 return Outcome(math.inf, math.inf, reason)
-            if time.perf_counter() - begin > _SLOWER * max(_seconds(point.first), 1e-3) * len(bound) + 0.05:
+            if time.perf_counter() - begin > _SLOWER * max(point.seconds, 1e-3) * len(bound) + 0.05:
                 return Outcome(math.inf, math.inf, f"more than {_SLOWER:.0f} times as slow as the first kernel")
-            ratio, seconds = _in_turns(point.first, bound)
+            ratio, seconds = _in_turns(point, bound)
             ratios.append(ratio)
             total += seconds
             if ratio > _HOPELESS * 2:
@@ -143,9 +144,10 @@ class Trials:
         results = tuple(result.copy() for result in warm[0].outputs)
         copies = _copies(subject, frozen, _reading(warm, 1)) if timed else 1
         if copies == 1:
-            return _Point(sizes, [arrays], results, warm)
+            return _Point(sizes, [arrays], results, warm, _seconds(warm) if timed else 0.0)
         operands = [arrays, *(arrays | {n: a.copy() for n, a in frozen.items()} for _ in range(copies - 1))]
-        return _Point(sizes, operands, results, self._calls(first, operands, sizes, expected))
+        calls = self._calls(first, operands, sizes, expected)
+        return _Point(sizes, operands, results, calls, _seconds(calls))
 
     def _calls(
         self,
@@ -213,12 +215,13 @@ def _wrong(calls: Sequence[Bound], point: _Point, terms: float) -> str | None:
 
 def _seconds(calls: Sequence[Bound]) -> float:
     """Seconds of one call, the least of a few readings."""
-    return min(_reading(calls, _repeats(calls)) for _ in range(_FIRST_READINGS))
-
-
-def _repeats(calls: Sequence[Bound]) -> int:
     once = _reading(calls, 1)
-    return max(1, math.ceil(_READING_SECONDS / max(once * len(calls), 1e-7)))
+    repeats = _repeats(once * len(calls))
+    return min(once, *(_reading(calls, repeats) for _ in range(_FIRST_READINGS)))
+
+
+def _repeats(round_seconds: float) -> int:
+    return max(1, math.ceil(_READING_SECONDS / max(round_seconds, 1e-7)))
 
 
 def _reading(calls: Sequence[Bound], repeats: int) -> float:
@@ -229,13 +232,14 @@ def _reading(calls: Sequence[Bound], repeats: int) -> float:
     return (time.perf_counter() - begin) / (repeats * len(calls))
 
 
-def _in_turns(first: Sequence[Bound], second: Sequence[Bound]) -> tuple[float, float]:
-    """The median ratio of the second's time over the first's in neighbouring readings, and the second's seconds."""
-    repeats = _repeats(first)
+def _in_turns(point: _Point, second: Sequence[Bound]) -> tuple[float, float]:
+    """The median ratio of the second's time over the first kernel's in neighbouring readings, and its seconds."""
+    once = point.seconds * len(point.first)
+    repeats = _repeats(once)
+    readings = int(_TRIAL_SECONDS / (2 * repeats * once))
     pairs: list[tuple[float, float]] = []
-    each = 2 * repeats * len(first) * _reading(first, 1)
-    for number in range(max(_FIRST_READINGS, min(_READINGS, int(_TRIAL_SECONDS / each)))):
-        pairs.append((_reading(first, repeats), _reading(second, repeats)))
+    for number in range(max(_FIRST_READINGS, min(_READINGS, readings))):
+        pairs.append((_reading(point.first, repeats), _reading(second, repeats)))
         if number + 1 == _FIRST_READINGS and min(b / a for a, b in pairs) > _HOPELESS:
             break
     return statistics.median(b / a for a, b in pairs), statistics.median(b for _, b in pairs)
