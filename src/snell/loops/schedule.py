@@ -113,6 +113,8 @@ def _reduction(stage: Stage, tile: Tile, target: Target, fixed: Sequence[Axis], 
         data.append(Level(tile.unrolled, tile.count))
     rows = [] if tile.unrolled is None else [Level(tile.unrolled, 1, LoopKind.UNROLLED)]
     tail = [] if vector is None else [Level(vector, tile.lanes, LoopKind.VECTOR)]
+    if tile.tensor is not None:
+        tail.append(Level(tile.tensor.axis, tile.tensor.group, LoopKind.TENSOR))
     serial, unrolled, partial = _reduced_levels(stage, tile, bool(passes))
     body = (*rows, *unrolled) if tile.rows_outer else (*unrolled, *rows)
     levels = (*inner, *passes, *data, *serial, *body, *tail)
@@ -137,10 +139,15 @@ def _passes(stage: Stage, tile: Tile, target: Target) -> list[Level]:
         extent = stage.extent(order[k])
         if length * extent >= 2 * PASS_LENGTH or (k == 0 and length * extent > PASS_LENGTH):
             pieces = math.ceil(length * extent / PASS_LENGTH)
-            step = max(1, math.ceil(extent / pieces))
-            return [*(Level(axis, 1) for axis in order[:k]), Level(order[k], step)]
+            step = _grouped(tile, order[k], max(1, math.ceil(extent / pieces)))
+            return [*(Level(axis, _grouped(tile, axis, 1)) for axis in order[:k]), Level(order[k], step)]
         length *= extent
     return []
+
+
+def _grouped(tile: Tile, axis: Axis, step: int) -> int:
+    """A step in whole groups of the tile's tensor lanes."""
+    return step if tile.tensor is None else tile.tensor.step(axis, step)
 
 
 def _has_many_rows(stage: Stage, tile: Tile) -> bool:
@@ -163,7 +170,8 @@ def _row_passes(stage: Stage, tile: Tile, target: Target) -> list[Level]:
     for k in range(len(order) - 1, -1, -1):
         if length * stage.extent(order[k]) > rows:
             step = max(math.ceil(rows / length), math.ceil(_greatest(order[k]) / LONGEST_SUM))
-            return [*(Level(axis, 1) for axis in order[:k]), Level(order[k], step)]
+            outer = [Level(axis, _grouped(tile, axis, 1)) for axis in order[:k]]
+            return [*outer, Level(order[k], _grouped(tile, order[k], step))]
         length *= stage.extent(order[k])
     return []
 
@@ -180,8 +188,8 @@ def _reduced_levels(stage: Stage, tile: Tile, in_passes: bool) -> tuple[list[Lev
     """Serial levels of the reduced axes, the unrolled levels inside them, and the axes with partial sums."""
     steps = dict(unrolled_reductions(stage, tile.vector, tile.chains))
     axes = ordered_reductions(stage, tile.vector)
-    serial = [Level(axis, steps.get(axis, 1)) for axis in axes]
-    unrolled = [Level(axis, 1, LoopKind.UNROLLED) for axis in axes if axis in steps]
+    serial = [Level(axis, _grouped(tile, axis, steps.get(axis, 1))) for axis in axes]
+    unrolled = [Level(axis, _grouped(tile, axis, 1), LoopKind.UNROLLED) for axis in axes if axis in steps]
     if tile.vector is not None and tile.vector in stage.reduced:
         serial.append(Level(tile.vector, tile.lanes * tile.vectors))
         chained = tile.chains > 1
