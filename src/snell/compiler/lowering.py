@@ -31,6 +31,7 @@ from snell.graph.primitives import Input, Structured
 from snell.graph.scan import Loop, Repetition, Scan, repetitions
 from snell.loops.build import BuiltKernel, build_kernel
 from snell.loops.grouping import Group, group_stages
+from snell.loops.narrow import narrow_products
 from snell.loops.reorder import reorder_results
 from snell.loops.retarget import rebuilt_stage
 from snell.loops.split import split_reductions
@@ -60,6 +61,7 @@ class _Passes:
     target: Target
     threads: int
     refines: bool
+    narrows: bool
     times: PassTimes = field(default_factory=PassTimes)
     rewritten: dict[Definition, Definition] = field(default_factory=dict[Definition, Definition])
     built: dict[Group, BuiltKernel] = field(default_factory=dict[Group, BuiltKernel])
@@ -90,7 +92,9 @@ def lower_graph(
 
     `known` are expressions of sizes that are not negative once the checks among the outputs have passed.
     """
-    return _lowered(graph, _Passes(rewriter, target, threads, policy.allows(Tag.REFINES)), known)
+    return _lowered(
+        graph, _Passes(rewriter, target, threads, policy.allows(Tag.REFINES), policy.allows(Tag.FAST)), known
+    )
 
 
 def _lowered(graph: Graph, passes: _Passes, known: Sequence[Expr] = ()) -> Lowered:
@@ -127,6 +131,8 @@ def _grouped(
 ) -> list[Group]:
     with passes.times.measure("stages"):
         stages = _stages(program)
+        if passes.narrows:
+            stages = narrow_products(stages, {*kept, *updated}, passes.target)
     with passes.times.measure("group"):
         group = group_with_streams if passes.refines else group_stages
         groups = group(stages, kept, passes.target, passes.threads)

@@ -134,11 +134,12 @@ def _passes(stage: Stage, tile: Tile, target: Target) -> list[Level]:
     if not _has_many_rows(stage, tile):
         return _row_passes(stage, tile, target)
     order = ordered_reductions(stage, tile.vector)
+    terms = PASS_LENGTH * (1 if tile.tensor is None else tile.tensor.group)  # the same bytes of narrower values
     length = 1.0
     for k in range(len(order) - 1, -1, -1):
         extent = stage.extent(order[k])
-        if length * extent >= 2 * PASS_LENGTH or (k == 0 and length * extent > PASS_LENGTH):
-            pieces = math.ceil(length * extent / PASS_LENGTH)
+        if length * extent >= 2 * terms or (k == 0 and length * extent > terms):
+            pieces = math.ceil(length * extent / terms)
             step = _grouped(tile, order[k], max(1, math.ceil(extent / pieces)))
             return [*(Level(axis, _grouped(tile, axis, 1)) for axis in order[:k]), Level(order[k], step)]
         length *= extent
