@@ -15,12 +15,13 @@ import numpy as np
 
 from snell.bench.arrays import inputs, reference, tolerance
 from snell.bench.cases import Attention, Bert, Case, Fused, Llm, LlmFigure, Matmul, Startup, StartupFigure
-from snell.bench.environment import worker_environment
+from snell.bench.environment import search_environment, worker_environment
 from snell.bench.implementations import Implementation
 from snell.bench.limits import ArithmeticMeter, MachineLimits, limit
 from snell.bench.measurement import Missing, Outcome, summarise
 from snell.bench.minilm import minilm_reference
 from snell.bench.worker_process import WorkerError, WorkerProcess
+from snell.config import Config
 from snell.errors import UnsupportedError
 
 __all__ = ["Options", "run"]
@@ -37,6 +38,7 @@ class Options:
     reading_seconds: float = 0.05
     warm_up_seconds: float = 0.2
     pause_seconds: float = 0.05
+    search_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,10 @@ def run(
 ) -> Iterator[Outcome]:
     """Measure the cases in order; ``begin`` is told before each."""
     environment = worker_environment(environ, options.threads)
-    workers = [WorkerProcess(each.name, options.threads, environment) for each in implementations]
+    workers = [
+        WorkerProcess(each.name, options.threads, environment | _own_environment(each, options, environ))
+        for each in implementations
+    ]
     try:
         meter = ArithmeticMeter(options.threads) if limits.f32_flops_per_second else None
         for case in cases:
@@ -64,6 +69,13 @@ def run(
     finally:
         for worker in workers:
             worker.close()
+
+
+def _own_environment(implementation: Implementation, options: Options, environ: Mapping[str, str]) -> dict[str, str]:
+    if not options.search_seconds:
+        return {}
+    cache = Config.from_environment(environ).cache_dir
+    return search_environment(implementation.name, cache, options.search_seconds)
 
 
 def _run_case(

@@ -29,6 +29,9 @@ def bench(
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write JSON lines.")] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads of every implementation.")] = None,
     repeats: Annotated[int, typer.Option(min=9, help="Readings of each figure.")] = 9,
+    search: Annotated[
+        float, typer.Option(min=0.0, help="Also measure snell after so many seconds of search a line.")
+    ] = 0.0,
     names: Annotated[bool, typer.Option("--list", help="List the benchmarks and stop.")] = False,
 ) -> None:
     """Measure snell beside the installed peers."""
@@ -41,11 +44,11 @@ def bench(
     count = threads or Config.from_environment(environ).threads or available_threads()
     if count > available_threads():
         raise ConfigError(f"--threads {count}: expected at most {available_threads()}, the cores this process may use")
-    chosen = choose(peers)
+    chosen = choose(peers, search=search > 0)
     _warn_of_load(count)
     errors.print("measuring what the machine can do …", style="dim")
     limits = machine_limits(count)
-    options = Options(threads=count, repeats=repeats)
+    options = Options(threads=count, repeats=repeats, search_seconds=search)
     outcomes: list[Outcome] = []
     try:
         for outcome in run(cases, chosen.installed, options, limits, environ, begin=_begin):
