@@ -8,9 +8,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from snell.dtypes import DType
+from snell.dtypes import DType, bf16, f32
 
-__all__ = ["AVX2", "AVX512", "NEON", "Target"]
+__all__ = ["AVX2", "AVX512", "BF16_PAIRS", "NEON", "GroupedProduct", "Target"]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedProduct:
+    """An instruction that adds `group` products to each of `lanes` accumulators: `a[i] += Σ_g left[i, g]·right[i, g]`.
+
+    Operands lie in registers as `lanes` words of `group` elements.  `instruction` is LLVM's name for it.
+    """
+
+    instruction: str
+    lanes: int
+    group: int
+    left: DType
+    right: DType
+    accumulator: DType
+
+
+BF16_PAIRS = GroupedProduct("llvm.x86.avx512bf16.dpbf16ps.512", 16, 2, bf16, bf16, f32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +47,7 @@ class Target:
     l3_bytes: int
     has_f16c: bool
     has_bf16: bool = False
+    products: tuple[GroupedProduct, ...] = ()
 
     def lanes(self, dtype: DType) -> int:
         """Elements of `dtype` in one vector register."""

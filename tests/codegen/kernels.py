@@ -34,12 +34,12 @@ Array = np.ndarray[Any, np.dtype[Any]]
 def levels(text: str, axes: Iterable[Axis]) -> tuple[Level, ...]:
     """`i:48 k:1u j:8v` → levels."""
     by_name = {axis.name: axis for axis in axes}
-    kinds = {"u": LoopKind.UNROLLED, "v": LoopKind.VECTOR}
+    kinds = {"u": LoopKind.UNROLLED, "v": LoopKind.VECTOR, "t": LoopKind.TENSOR}
     found: list[Level] = []
     for word in text.split():
         name, step = word.split(":")
         kind = kinds.get(step[-1], LoopKind.SERIAL)
-        found.append(Level(by_name[name], int(step.rstrip("uv")), kind))
+        found.append(Level(by_name[name], int(step.rstrip("uvt")), kind))
     return tuple(found)
 
 

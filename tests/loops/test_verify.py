@@ -31,7 +31,27 @@ kernel sums
 """
 
 
-@pytest.mark.parametrize("text", [GEMM, LOCAL])
+PAIRS = """\
+kernel pairs
+  axis i 6
+  axis j 32
+  axis k 9
+  parameter A bf16[6, 9]
+  parameter B bf16[9, 32] blocked (1:32 0:2 1:1 0:1)
+  parameter C f32[6, 32] writable
+  accumulator s sum f32 (i, j)
+  phase
+    for i:1 j:16
+      for j:16v
+        s = 0:f32
+      for k:2 j:16v k:2t
+        s += Mul(f32(A[i, k]), f32(B[k, j]))
+      for j:16v
+        C[i, j] = s
+"""
+
+
+@pytest.mark.parametrize("text", [GEMM, LOCAL, PAIRS])
 def test_a_well_formed_kernel_passes(text: str) -> None:
     verify(parse_kernel(text))
 
@@ -53,6 +73,10 @@ def test_a_well_formed_kernel_passes(text: str) -> None:
         (GEMM, "blocked (1:16 0:1 1:1)", "blocked (1:16 0:1 1:5)", "must divide the block of 16"),
         (GEMM, "parameter B", "parameter A2 u4[3]\n  parameter B", "needs a Strided layout"),
         (GEMM, "phase i:96", "phase i:96 i:12", "one an axis"),
+        (PAIRS, "j:16v k:2t", "k:2t j:16v", "may hold updates and stores only"),
+        (PAIRS, "Mul(f32(A[i, k]), f32(B[k, j]))", "f32(B[k, j])", "sums of products of two converted values"),
+        (PAIRS, "      for k:2 j:16v k:2t", "      for j:2 k:16v j:2t", "must reduce"),
+        (PAIRS, "j:16v k:2t", "k:2t", "uses j with a range of 16 left"),
         (LOCAL, "t f32[8]", "t f32[7]", "local buffer t has 7 positions"),
         (LOCAL, "      allocate t\n", "", "no buffer here"),
         (LOCAL, "for i:8v\n        y[i] = t[i]", "for i:1 j:1 j:8v\n        y[i] = t[i]", "one place for all lanes"),

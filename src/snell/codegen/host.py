@@ -9,7 +9,7 @@ from typing import Any
 
 import llvmlite.binding
 
-from snell.targets import Target
+from snell.targets import BF16_PAIRS, Target
 
 __all__ = ["host_target"]
 
@@ -40,6 +40,7 @@ def host_target() -> Target:
         l3_bytes=l3,
         has_f16c=is_arm or bool(features.get("f16c")),
         has_bf16=bool(features.get("avx512bf16")),
+        products=(BF16_PAIRS,) if has_avx512 and features.get("avx512bf16") else (),
     )
 
 

@@ -81,6 +81,28 @@ class Memory:
             return self.code.compare("icmp", "ne", value, self.code.constant(0, u8, value.lanes))
         return value
 
+    def offset(self, tensor: Tensor, indices: tuple[Expr, ...]) -> Linear:
+        """Where the element lies at the current position."""
+        forms = [self.indexing.linear(index, self.origins.get(tensor)) for index in indices]
+        self.buffer(tensor)
+        return self._plans[tensor].offset(forms, self.indexing)
+
+    def load_word(self, tensor: Tensor, indices: tuple[Expr, ...], guards: tuple[Expr, ...], word: DType) -> Value:
+        """Neighbouring elements as one word (or lanes of words), from the place of the first; 0 where a guard fails."""
+        condition = self.predicates.all(guards)
+        if condition is False:
+            return self.code.constant(0, word, 0)
+        return self._element(self.buffer(tensor), word, self.offset(tensor, indices), condition)
+
+    def store_word(self, tensor: Tensor, indices: tuple[Expr, ...], value: Value) -> None:
+        """Write neighbouring elements as one word (or lanes of words)."""
+        buffer, offset = self.buffer(tensor), self.offset(tensor, indices)
+        if offset.is_scalar:
+            self._store_scalar(buffer, offset, value)
+        else:
+            self._store_contiguous(buffer, offset, self.code.splat(value, self.positions.lanes))
+        self._versions[tensor] = self._versions.get(tensor, 0) + 1
+
     def _element(self, buffer: Buffer, dtype: DType, offset: Linear, condition: Condition) -> Value:
         dtype = u8 if dtype.kind == "bool" else dtype
         if offset.vector is not None:

@@ -20,6 +20,7 @@ from snell.codegen.linear import Fact, Linear
 from snell.codegen.position import Dynamic, Extent, Position
 from snell.codegen.ranges import extent_text, maximum, range_at, tile_count, whole_steps
 from snell.codegen.structure import Structure
+from snell.codegen.tensor import Group, TensorLanes
 from snell.errors import CompileError
 from snell.loops.ir import Allocate, Combine, Init, Loop, LoopKind, Phase, Prefetch, Statement, Store, Update
 from snell.symbolic import Axis, Expr, as_expr
@@ -36,6 +37,7 @@ class Nest:
         self.positions = expressions.positions
         self.control = ControlFlow(self.code, expressions.accumulators)
         self.structure = Structure()
+        self.tensor = TensorLanes(expressions)
         self.scratch = as_expr(0)
         self._scratch_pointer = scratch
 
@@ -143,6 +145,8 @@ class Nest:
             self._resolve(level.axis, lambda: self._loop(loop))
         elif level.kind is LoopKind.UNROLLED:
             self._unrolled(loop, position)
+        elif level.kind is LoopKind.TENSOR:
+            self._tensor(loop, position)
         else:
             self._vector(loop, position)
 
@@ -152,6 +156,21 @@ class Nest:
         for offset in range(0, extent, level.step):
             inner = self.positions.unrolled(position, offset, min(level.step, extent - offset))
             self._at(level.axis, inner, lambda: self.block(loop.body))
+
+    def _tensor(self, loop: Loop, position: Position) -> None:
+        level, extent = loop.level, position.extent
+        assert isinstance(extent, int)
+        for offset in range(0, extent, level.step):
+            count = min(level.step, extent - offset)
+            places = [self.positions.unrolled(position, offset + k, 1) for k in range(count)]
+            group = Group(level.axis, tuple(places), level.step)
+            for statement in loop.body:
+                if isinstance(statement, Update):
+                    self._at(level.axis, places[0], lambda s=statement, g=group: self.tensor.update(s, g))
+                elif isinstance(statement, Store):
+                    self._at(level.axis, places[0], lambda s=statement, g=group: self.tensor.store(s, g))
+                else:
+                    raise CompileError(f"level {level} may hold updates and stores only, received {statement}")
 
     def _vector(self, loop: Loop, position: Position) -> None:
         level, extent = loop.level, position.extent
@@ -296,7 +315,7 @@ class Nest:
         if not isinstance(extent, Dynamic):
             return False
         few = bool(extent.candidates) or extent.full
-        return LoopKind.UNROLLED in kinds or (LoopKind.VECTOR in kinds and few)
+        return bool(kinds & {LoopKind.UNROLLED, LoopKind.TENSOR}) or (LoopKind.VECTOR in kinds and few)
 
     def _resolve(self, axis: Axis, body: Body) -> None:
         """Run the body once with a known range: each candidate, or the full range and then smaller tiles."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from snell.compiler.assemble import assemble
 from snell.compiler.checks import sizes_known, with_check_outputs
@@ -12,14 +12,14 @@ from snell.compiler.rewriting import ProgramRewriter
 from snell.graph.node import Graph
 from snell.loops.build import PlanSource
 from snell.loops.plan import HEURISTICS
-from snell.rewrite.policy import Policy
+from snell.rewrite.policy import Policy, Tag
 from snell.rewrite.rewrite import RewriteReport
 from snell.runtime.binding import Assembled
 from snell.runtime.kernels import KernelCompiler, ObjectSource, Progress
 from snell.runtime.main import with_main
 from snell.targets import Target
 
-__all__ = ["Compilation", "Options", "compile_graph"]
+__all__ = ["Compilation", "Options", "compile_graph", "scheduling_target"]
 
 _RESULT = "result:"
 
@@ -57,7 +57,8 @@ def compile_graph(graph: Graph, options: Options) -> Compilation:
     renamed = Graph(tuple((_inner(name, graph), operand) for name, operand in checked.outputs))
     rewriter = ProgramRewriter(options.policy)
     known = sizes_known(graph)
-    lowered = lower_graph(renamed, rewriter, options.target, options.threads, known, options.policy, options.plans)
+    target = scheduling_target(options.target, options.policy)
+    lowered = lower_graph(renamed, rewriter, target, options.threads, known, options.policy, options.plans)
     distinct = {built.kernel for kernel in lowered.kernels for built in (kernel, *kernel.prepares)}
     kernels = KernelCompiler(options.target, options.fetch, options.progress, len(distinct))
     if options.progress is not None:
@@ -76,3 +77,8 @@ def compile_graph(graph: Graph, options: Options) -> Compilation:
 def _inner(name: str, graph: Graph) -> str:
     """Outputs get names of their own, so that one may be called as an input is."""
     return _RESULT + name if any(name == own for own, _ in graph.outputs) else name
+
+
+def scheduling_target(target: Target, policy: Policy) -> Target:
+    """The target, without the instructions that change subnormal results where the program is to run as written."""
+    return target if policy.allows(Tag.REFINES) else replace(target, products=())

@@ -31,6 +31,7 @@ from snell.graph.primitives import Input, Structured
 from snell.graph.scan import Loop, Repetition, Scan, repetitions
 from snell.loops.build import BuiltKernel, PlanSource, build_kernel
 from snell.loops.grouping import Group, group_stages
+from snell.loops.narrow import narrow_products
 from snell.loops.plan import HEURISTICS
 from snell.loops.reorder import reorder_results
 from snell.loops.retarget import rebuilt_stage
@@ -61,6 +62,7 @@ class _Passes:
     target: Target
     threads: int
     refines: bool
+    narrows: bool
     plans: PlanSource
     times: PassTimes = field(default_factory=PassTimes)
     rewritten: dict[Definition, Definition] = field(default_factory=dict[Definition, Definition])
@@ -97,7 +99,8 @@ def lower_graph(
     `known` are expressions of sizes that are not negative once the checks among the outputs have passed; `plans` tells
     what a search found for a group.
     """
-    return _lowered(graph, _Passes(rewriter, target, threads, policy.allows(Tag.REFINES), plans), known)
+    allowed = policy.allows(Tag.REFINES), policy.allows(Tag.FAST)
+    return _lowered(graph, _Passes(rewriter, target, threads, *allowed, plans), known)
 
 
 def _lowered(graph: Graph, passes: _Passes, known: Sequence[Expr] = ()) -> Lowered:
@@ -131,6 +134,8 @@ def _grouped(
 ) -> list[Group]:
     with passes.times.measure("stages"):
         stages = _stages(program)
+        if passes.narrows:
+            stages = narrow_products(stages, {*kept, *updated}, passes.target)
     with passes.times.measure("group"):
         group = group_with_streams if passes.refines else group_stages
         groups = group(stages, kept, passes.target, passes.threads)

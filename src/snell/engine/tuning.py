@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from snell.compiler.compile import Options, compile_graph
+from snell.compiler.compile import Options, compile_graph, scheduling_target
 from snell.compiler.lowered import RepeatStep, Step
 from snell.config import SearchBudget
 from snell.engine.version import code_version
@@ -59,8 +59,8 @@ def tune_graph(engine: Engine, graph: Graph, policy: Policy, budget: float | Non
         if calls[built.kernel]
     ]
     return tune(
-        tasks, engine.target, engine.threads, engine.records, budget=budget, prunes=policy.allows(Tag.REFINES),
-        cold_bytes=_cold_bytes(engine, graph), progress=progress,
+        tasks, scheduling_target(engine.target, policy), engine.threads, engine.records, budget=budget,
+        prunes=policy.allows(Tag.REFINES), cold_bytes=_cold_bytes(engine, graph), progress=progress,
     )  # fmt: skip
 
 

@@ -37,7 +37,7 @@ from snell.loops.traffic import is_packed_once
 from snell.loops.verify import verify
 from snell.loops.work import least_claim
 from snell.rewrite.cut import typical_size
-from snell.rewrite.term import Index, Load, Tensor, Term, walk
+from snell.rewrite.term import Cast, Index, Load, Tensor, Term, walk
 from snell.symbolic import Axis, Dim, Expr, as_expr
 from snell.targets import Target
 
@@ -235,12 +235,15 @@ def _of_tensors(built: BuiltKernel, names: Mapping[Tensor, Tensor]) -> BuiltKern
 
 def _packed_tensor(copy: Packing, buffer: Buffer) -> Tensor:
     """The identity of a packed weight: what it copies and in which layout, so that kernels share it."""
-    assert isinstance(copy.stage.value.op, Load)
+    value = copy.stage.value
+    source = value.args[0] if isinstance(value.op, Cast) else value
+    assert isinstance(source.op, Load)
     places = {axis: as_expr(Axis(f"a{k}", axis.extent)) for k, axis in enumerate(copy.stage.axes)}
-    order = ",".join(str(e.substitute(places)) for e in copy.stage.value.op.indices)  # type: ignore[arg-type]
+    order = ",".join(str(e.substitute(places)) for e in source.op.indices)  # type: ignore[arg-type]
     blocks = buffer.layout.blocks if isinstance(buffer.layout, Blocked) else ()
     layout = ",".join(f"{b.dimension}:{b.size}" for b in blocks)
-    name = f"{copy.stage.value.op.tensor.name}#{order}#{layout}"
+    rounded = f"#{value.dtype}" if value is not source else ""
+    name = f"{source.op.tensor.name}#{order}#{layout}{rounded}"
     return Tensor(name, buffer.tensor.shape, buffer.tensor.dtype, frozen=True)
 
 

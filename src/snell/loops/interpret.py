@@ -144,7 +144,7 @@ def _steps(loop: Loop, place: _Place) -> Iterator[_Place]:
     starts.setdefault(level.axis, start)
     lower = None if loop.lower is None else loop.lower.evaluate(starts)
     upper = None if loop.upper is None else loop.upper.evaluate(starts)
-    step = 1 if level.kind is LoopKind.VECTOR else level.step
+    step = 1 if level.kind in (LoopKind.VECTOR, LoopKind.TENSOR) else level.step
     for offset in range(0, size, step):
         first, count = start + offset, min(step, size - offset)
         if (lower is not None and first + count <= lower) or (upper is not None and first >= upper):

@@ -18,14 +18,14 @@ from enum import Enum
 from typing import assert_never
 
 from snell.dtypes import DType
-from snell.graph.primitives import Op
-from snell.rewrite.term import Tensor, Term, term
+from snell.graph.primitives import Mul, Op
+from snell.rewrite.term import Cast, Tensor, Term, term
 from snell.symbolic import Axis, Dim, Expr, Shape, as_expr, product
 
 __all__ = [
     "Accumulator", "Allocate", "Block", "Blocked", "Buffer", "BufferScope", "Combine", "Dense", "Init", "Kernel", "Layout",
     "Level", "Loop", "LoopKind", "Phase", "Prefetch", "ReadAccumulator", "Statement", "Store", "Strided", "Tee", "Update",
-    "statements",
+    "converted_factors", "statements",
 ]  # fmt: skip
 
 
@@ -144,16 +144,21 @@ class Tee(Op):
 
 
 class LoopKind(Enum):
-    """How a level runs: a run-time loop, straight-line copies, or the lanes of a vector register."""
+    """How a level runs: a run-time loop, straight-line copies, the lanes of a vector register, or tensor lanes.
+
+    Tensor lanes are `step` positions of a reduced axis that one instruction of the target multiplies and adds up, and
+    in a store neighbours in memory that are written together.  They are the innermost level.
+    """
 
     SERIAL = "s"
     UNROLLED = "u"
     VECTOR = "v"
+    TENSOR = "t"
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One loop level, also the unit of a schedule: `i:8`, `k:1u`, `j:8v`."""
+    """One loop level, also the unit of a schedule: `i:8`, `k:1u`, `j:8v`, `k:2t`."""
 
     axis: Axis
     step: int
@@ -273,6 +278,14 @@ def statements(body: tuple[Statement, ...]) -> list[Statement]:
             case _:
                 assert_never(statement)
     return found
+
+
+def converted_factors(value: Term) -> tuple[Term, Term] | None:
+    """The two values that a product multiplies after converting each to its own dtype."""
+    if not isinstance(value.op, Mul) or not all(isinstance(factor.op, Cast) for factor in value.args):
+        return None
+    left, right = (factor.args[0] for factor in value.args)
+    return left, right
 
 
 def read(accumulator: Accumulator) -> Term:

@@ -15,6 +15,7 @@ from snell.loops.ir import Block, Blocked, Buffer, BufferScope, Level, Loop, Loo
 from snell.loops.lower import lower_stage
 from snell.loops.schedule import StageSchedule
 from snell.loops.stage import Partial, Stage, map_term
+from snell.loops.tensor import TensorAxis
 from snell.loops.tile import reduced_rank
 from snell.rewrite.term import Cast, Load, Tensor, Term, load
 from snell.symbolic import Axis, Expr, as_expr
@@ -30,11 +31,15 @@ _LINE, _AHEAD = 64, 8  # bytes of a cache line, and rows from asking to reading
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """One copy: the stage that fills the packed buffer, and how it is walked."""
+    """One copy: the stage that fills the packed buffer, and how it is walked.
+
+    With tensor lanes the elements of a group lie side by side, and are written together.
+    """
 
     stage: Stage
     vector: Axis
     panel: int
+    tensor: TensorAxis | None = None
 
     def levels(self, target: Target) -> tuple[Level, ...]:
         """Panels outermost, then one register of lanes at a time, so that what its rows share (scales) stays in registers.
@@ -46,14 +51,22 @@ class Packing:
         others = [axis for axis in self.stage.axes if axis != self.vector]
         if self._is_copy():
             wide = self.panel * max(1, _COPIED_BYTES // (self.panel * self.stage.tensor.dtype.itemsize))
-            rows = (Level(axis, 1) for axis in others)
-            return (Level(self.vector, wide), *rows, Level(self.vector, lanes, LoopKind.VECTOR))
+            rows = (Level(axis, self._step(axis)) for axis in others)
+            return (Level(self.vector, wide), *rows, *self._lanes(lanes))
         short = [axis for axis in others if isinstance(axis.extent, int) and axis.extent <= _SHORT]
-        serial = [Level(axis, 1) for axis in others if axis not in short]
-        whole = [Level(axis, axis.extent) for axis in short if isinstance(axis.extent, int)]
-        unrolled = [Level(axis, 1, LoopKind.UNROLLED) for axis in short]
+        serial = [Level(axis, self._step(axis)) for axis in others if axis not in short]
+        whole = [Level(axis, self._step(axis, axis.extent)) for axis in short if isinstance(axis.extent, int)]
+        unrolled = [Level(axis, self._step(axis), LoopKind.UNROLLED) for axis in short]
+        outer = (Level(self.vector, self.panel), Level(self.vector, lanes))
+        return (*outer, *serial, *whole, *unrolled, *self._lanes(lanes))
+
+    def _step(self, axis: Axis, size: int = 1) -> int:
+        return size if self.tensor is None else self.tensor.step(axis, size)
+
+    def _lanes(self, lanes: int) -> tuple[Level, ...]:
+        """The levels of one instruction."""
         last = Level(self.vector, lanes, LoopKind.VECTOR)
-        return (Level(self.vector, self.panel), Level(self.vector, lanes), *serial, *whole, *unrolled, last)
+        return (last,) if self.tensor is None else (last, Level(self.tensor.axis, self.tensor.group, LoopKind.TENSOR))
 
     def statements(self, target: Target, columns: int) -> tuple[Statement, ...]:
         """The copy as loops inside of a ticket, whose `columns` are few enough to go through them row by row.
@@ -63,8 +76,11 @@ class Packing:
         levels = self.levels(target)
         if not self._is_copy():
             return lower_stage(self.stage, levels)
-        rows, lanes = levels[1:-1], levels[-1]
-        body: tuple[Statement, ...] = (Loop(lanes, (Store(self.stage.tensor, self.stage.indices, self.stage.value),)),)
+        first = next(k for k, level in enumerate(levels) if level.kind is LoopKind.VECTOR)
+        rows, lanes = levels[1:first], levels[first:]
+        body: tuple[Statement, ...] = (Store(self.stage.tensor, self.stage.indices, self.stage.value),)
+        for level in reversed(lanes):
+            body = (Loop(level, body),)
         if rows:
             body = (*self._asked(rows[-1].axis, columns), *body)
         for level in reversed(rows):
@@ -111,9 +127,9 @@ def pack_operands(stage: Stage, schedule: StageSchedule, scope: BufferScope, out
     buffers: list[Buffer] = []
     for number, item in enumerate(schedule.packed):
         assert vector is not None
-        buffer, copy = _packed(stage, item, vector, schedule.panel, scope, outer, number)
+        buffer, copy = _packed(stage, item, schedule, scope, outer, number)
         buffers.append(buffer)
-        copies.append(Packing(copy, vector, schedule.panel))
+        copies.append(Packing(copy, vector, schedule.panel, _tensor_lanes(schedule, item)))
         swaps[item] = load(buffer.tensor, copy.indices)
     if not swaps:
         return PackedStage(stage, (), ())
@@ -121,9 +137,18 @@ def pack_operands(stage: Stage, schedule: StageSchedule, scope: BufferScope, out
     return PackedStage(replace(stage, partials=partials), tuple(copies), tuple(buffers))
 
 
+def _tensor_lanes(schedule: StageSchedule, item: Term) -> TensorAxis | None:
+    """The schedule's tensor lanes where the item is one of the factors that they read as words."""
+    found = schedule.tile.tensor if schedule.tile is not None else None
+    return found if found is not None and item in found.factors and found.axis in item.free else None
+
+
 def _packed(
-    stage: Stage, item: Term, vector: Axis, panel: int, scope: BufferScope, outer: Sequence[Axis], number: int
+    stage: Stage, item: Term, schedule: StageSchedule, scope: BufferScope, outer: Sequence[Axis], number: int
 ) -> tuple[Buffer, Stage]:
+    assert schedule.tile is not None
+    vector, grouped = schedule.tile.vector, _tensor_lanes(schedule, item)
+    assert vector is not None
     used = item.free
     data = [axis for axis in stage.axes if axis in used and axis != vector and axis not in outer]
     reduced = [axis for axis in stage.reduced if axis in used and axis != vector]
@@ -133,9 +158,10 @@ def _packed(
     last = len(axes) - 1
     blocks = (
         *(Block(k, 1) for k in range(len(data))),
-        Block(last, panel),
-        *(Block(len(data) + k, 1) for k in range(len(reduced))),
+        Block(last, schedule.panel),
+        *(Block(len(data) + k, 1 if grouped is None else grouped.step(axis, 1)) for k, axis in enumerate(reduced)),
         Block(last, 1),
+        *(Block(len(data) + k, 1) for k, axis in enumerate(reduced) if grouped is not None and axis == grouped.axis),
     )
     buffer = Buffer(tensor, tensor.shape, Blocked(blocks), scope, writable=True)
     copy = Stage(tensor, axes, tuple(as_expr(axis) for axis in axes), (), (), item, stage.ranges)

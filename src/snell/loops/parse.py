@@ -78,7 +78,7 @@ _NAMED = (Add, Mul, Mod, LessThan, Exp2, Log2, Sin, Sqrt, Recip, Subtract, Divid
 _OPERATIONS: dict[str, type[Op]] = {op.__name__: op for op in (*_NAMED, Not, And, Select, SelectElse)}
 _BOOLS = (LessThan, Equal, Not, And)
 _DTYPES = {dtype.name for dtype in ALL}
-_KINDS = {"": LoopKind.SERIAL, "u": LoopKind.UNROLLED, "v": LoopKind.VECTOR}
+_KINDS = {"": LoopKind.SERIAL, "u": LoopKind.UNROLLED, "v": LoopKind.VECTOR, "t": LoopKind.TENSOR}
 
 
 def parse_kernel(text: str) -> Kernel:
@@ -302,7 +302,7 @@ class _Line:
         axis = self.known(self.names.axes, "axis")
         self.take(":")
         step = self.integer()
-        kind = self.next() if self.peek in ("u", "v") else ""
+        kind = self.next() if self.peek in ("u", "v", "t") else ""
         return Level(axis, step, _KINDS[kind])
 
     # -- index expressions: sums of products of atoms

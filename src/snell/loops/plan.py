@@ -17,7 +17,10 @@ __all__ = ["HEURISTICS", "Plan", "StageChoice", "TileChoice", "plan_from_data", 
 
 @dataclass(frozen=True, slots=True)
 class TileChoice:
-    """A register tile: the places of the vector and the unrolled axis, whether operands are packed, and the counts."""
+    """A register tile: the places of the vector and the unrolled axis, whether operands are packed, and the counts.
+
+    `tensor`: an instruction of the target takes a reduced axis in groups.
+    """
 
     vector: int
     unrolled: int | None
@@ -25,6 +28,7 @@ class TileChoice:
     vectors: int
     count: int
     chains: int
+    tensor: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +90,11 @@ def _stage(data: Mapping[str, Any]) -> StageChoice:
 
 
 def _tile(data: Mapping[str, Any]) -> TileChoice:
-    counts = [_count(data[name]) or 1 for name in ("vectors", "count", "chains")]
-    vector = _count(data["vector"], 0)
+    vectors, count, chains = (_count(data[name]) or 1 for name in ("vectors", "count", "chains"))
+    vector, tensor = _count(data["vector"], 0), bool(data.get("tensor", False))
     if vector is None:
         raise ValueError("a tile without vector axis")
-    return TileChoice(vector, _count(data["unrolled"], 0), bool(data["packs"]), *counts)
+    return TileChoice(vector, _count(data["unrolled"], 0), bool(data["packs"]), vectors, count, chains, tensor)
 
 
 def _count(value: Any, least: int = 1) -> int | None:

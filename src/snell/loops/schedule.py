@@ -129,6 +129,8 @@ def _reduction(
         data.append(Level(tile.unrolled, tile.count))
     rows = [] if tile.unrolled is None else [Level(tile.unrolled, 1, LoopKind.UNROLLED)]
     tail = [] if vector is None else [Level(vector, tile.lanes, LoopKind.VECTOR)]
+    if tile.tensor is not None:
+        tail.append(Level(tile.tensor.axis, tile.tensor.group, LoopKind.TENSOR))
     serial, unrolled, partial = _reduced_levels(stage, tile, bool(passes))
     body = (*rows, *unrolled) if tile.rows_outer else (*unrolled, *rows)
     levels = (*inner, *passes, *data, *serial, *body, *tail)
@@ -159,22 +161,31 @@ def _passes(stage: Stage, tile: Tile, target: Target, chosen: int | None) -> lis
     if not _has_many_rows(stage, tile):
         return _row_passes(stage, tile, target)
     order = ordered_reductions(stage, tile.vector)
+    terms = PASS_LENGTH * (1 if tile.tensor is None else tile.tensor.group)  # the same bytes of narrower values
     length = 1.0
     for k in range(len(order) - 1, -1, -1):
         extent = stage.extent(order[k])
-        if length * extent >= 2 * PASS_LENGTH or (k == 0 and length * extent > PASS_LENGTH):
-            pieces = math.ceil(length * extent / PASS_LENGTH)
-            step = max(1, math.ceil(extent / pieces))
-            return [*(Level(axis, 1) for axis in order[:k]), Level(order[k], step)]
+        if length * extent >= 2 * terms or (k == 0 and length * extent > terms):
+            pieces = math.ceil(length * extent / terms)
+            step = _grouped(tile, order[k], max(1, math.ceil(extent / pieces)))
+            return [*(Level(axis, _grouped(tile, axis, 1)) for axis in order[:k]), Level(order[k], step)]
         length *= extent
     return []
+
+
+def _grouped(tile: Tile, axis: Axis, step: int) -> int:
+    """A step in whole groups of the tile's tensor lanes."""
+    return step if tile.tensor is None else tile.tensor.step(axis, step)
 
 
 def _chosen_passes(stage: Stage, tile: Tile, positions: int) -> list[Level]:
     order = ordered_reductions(stage, tile.vector)
     if not positions or positions >= stage.extent(order[-1]):
         return []
-    return [*(Level(axis, 1) for axis in order[:-1]), Level(order[-1], min(positions, LONGEST_SUM))]
+    return [
+        *(Level(axis, _grouped(tile, axis, 1)) for axis in order[:-1]),
+        Level(order[-1], _grouped(tile, order[-1], min(positions, LONGEST_SUM))),
+    ]
 
 
 def _has_many_rows(stage: Stage, tile: Tile) -> bool:
@@ -197,7 +208,8 @@ def _row_passes(stage: Stage, tile: Tile, target: Target) -> list[Level]:
     for k in range(len(order) - 1, -1, -1):
         if length * stage.extent(order[k]) > rows:
             step = max(math.ceil(rows / length), math.ceil(_greatest(order[k]) / LONGEST_SUM))
-            return [*(Level(axis, 1) for axis in order[:k]), Level(order[k], step)]
+            outer = [Level(axis, _grouped(tile, axis, 1)) for axis in order[:k]]
+            return [*outer, Level(order[k], _grouped(tile, order[k], step))]
         length *= stage.extent(order[k])
     return []
 
@@ -214,8 +226,8 @@ def _reduced_levels(stage: Stage, tile: Tile, in_passes: bool) -> tuple[list[Lev
     """Serial levels of the reduced axes, the unrolled levels inside them, and the axes with partial sums."""
     steps = dict(unrolled_reductions(stage, tile.vector, tile.chains))
     axes = ordered_reductions(stage, tile.vector)
-    serial = [Level(axis, steps.get(axis, 1)) for axis in axes]
-    unrolled = [Level(axis, 1, LoopKind.UNROLLED) for axis in axes if axis in steps]
+    serial = [Level(axis, _grouped(tile, axis, steps.get(axis, 1))) for axis in axes]
+    unrolled = [Level(axis, _grouped(tile, axis, 1), LoopKind.UNROLLED) for axis in axes if axis in steps]
     if tile.vector is not None and tile.vector in stage.reduced:
         serial.append(Level(tile.vector, tile.lanes * tile.vectors))
         chained = tile.chains > 1

@@ -17,6 +17,7 @@ from snell.loops.access import Access, access_of
 from snell.loops.copies import copying
 from snell.loops.plan import TileChoice
 from snell.loops.stage import Stage
+from snell.loops.tensor import TensorAxis, tensor_axis
 from snell.loops.traffic import (
     LONG_JUMP,
     PASS_LENGTH,
@@ -47,10 +48,12 @@ _MOST_VECTORS, _MOST_ROWS = 8, 16  # that a search tries
 _UNROLL = 4
 _DECODING = 6  # registers that converting operands takes in flight; fewer make the register allocator spill (measured)
 _LATENCY = 4.0
+_TENSOR_LATENCY = 6.0
 _LOADS_PER_CYCLE = 2.0
 _OPERATIONS_PER_CYCLE = 2.5
 _HORIZONTAL = 8.0
 _SCATTER = 3.0
+_MAKING_WORDS = 2.0  # of an element that does not lie in memory as its word: loaded, moved to its place, joined
 _PACK_REUSE = 8.0
 _LARGE = 16384.0
 _LONG_REUSE = 16.0
@@ -59,7 +62,10 @@ _FROZEN_REUSE = 4.0  # a weight is packed once, before the first call
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """Vector axis with its number of vectors, the unrolled data axis with its count, and the subterms worth packing."""
+    """Vector axis with its number of vectors, the unrolled data axis with its count, and the subterms worth packing.
+
+    `tensor` names the reduced axis that an instruction takes in groups, None where none does.
+    """
 
     vector: Axis | None
     lanes: int
@@ -69,6 +75,7 @@ class Tile:
     chains: int = 1
     packed: tuple[Term, ...] = ()
     rows_outer: bool = False
+    tensor: TensorAxis | None = None
 
 
 def lanes_of(stage: Stage, target: Target) -> int:
@@ -115,7 +122,9 @@ def possible_tiles(stage: Stage, target: Target) -> Iterator[tuple[float, TileCh
         unrolled = None if frame.unrolled is None else places[frame.unrolled]
         counts = range(1, _MOST_VECTORS + 1), range(1, _MOST_ROWS + 1)
         for vectors, count, chains in frame.counts(*counts, target):
-            tile = TileChoice(places[frame.vector], unrolled, bool(frame.packed), vectors, count, chains)
+            tile = TileChoice(
+                places[frame.vector], unrolled, bool(frame.packed), vectors, count, chains, frame.tensor is not None
+            )
             yield frame.cost(vectors, count, chains), tile
 
 
@@ -127,7 +136,13 @@ def _chosen_tile(stage: Stage, lanes: int, choice: TileChoice, target: Target) -
     if not stage.partials:
         return Tile(vector, lanes, choice.vectors)
     for frame in _frames(stage, lanes, target):
-        if (frame.vector, frame.unrolled, bool(frame.packed)) == (vector, unrolled, choice.packs):
+        tensor = frame.tensor is not None
+        if (frame.vector, frame.unrolled, bool(frame.packed), tensor) == (
+            vector,
+            unrolled,
+            choice.packs,
+            choice.tensor,
+        ):
             return frame.tile(choice.vectors, choice.count, choice.chains)
     raise CompileError(f"the stage has no tile {choice}; drop the record it comes from")
 
@@ -153,40 +168,47 @@ def _frames(stage: Stage, lanes: int, target: Target) -> Iterator[_Frame]:
     """Every choice of vector axis and unrolled axis, with what the inner loop then loads."""
     data = [axis for axis in stage.axes if stage.extent(axis) > 1]
     store = Access(stage.tensor, stage.indices)
-    for vector in [*reversed(data), *reversed(stage.reduced)]:
+    found = tensor_axis(stage, target)
+    choices: list[tuple[Axis, TensorAxis | None]] = [
+        (vector, None) for vector in [*reversed(data), *reversed(stage.reduced)]
+    ]
+    if found is not None and found.lanes == lanes:
+        choices += [(vector, found) for vector in reversed(data)]
+    for vector, tensor in choices:
         steps = (dict(unrolled_reductions(stage, vector, 1)), dict(unrolled_reductions(stage, vector, 2)))
-        for unrolled, packed in _with_packing(stage, vector, data):
-            operands = tuple(_operands(stage, packed, vector, unrolled, lanes))
+        roots = tensor.factors if tensor is not None else tuple(partial.body for partial in stage.partials)
+        for unrolled, packed in _with_packing(stage, vector, data, roots):
+            operands = tuple(_operands(stage, packed, vector, unrolled, lanes, tensor))
             order = tuple(ordered_reductions(stage, vector))
-            work = _operations(stage, packed)
-            decodes = _decodes(stage, packed)
+            inner = inner_terms(stage, packed)
+            if tensor is not None:  # the instruction converts
+                inner = [item for item in inner if not (isinstance(item.op, Cast) and item.args[0] in roots)]
+            work = _operations(stage, inner)
+            decodes = any(isinstance(item.op, Cast) for item in inner)
             once = copying(stage, packed, vector, unrolled, target)
             begun = restarts(stage, packed, unrolled, target)
             moved = tuple(traffic(stage, packed, vector, unrolled, lanes, target))
             yield _Frame(
                 stage, vector, unrolled, lanes, packed, operands, store, decodes, steps, order, work, once, begun,
-                moved,
+                moved, tensor,
             )  # fmt: skip
 
 
-def _with_packing(stage: Stage, vector: Axis, data: list[Axis]) -> Iterator[tuple[Axis | None, tuple[Term, ...]]]:
+def _with_packing(
+    stage: Stage, vector: Axis, data: list[Axis], roots: tuple[Term, ...]
+) -> Iterator[tuple[Axis | None, tuple[Term, ...]]]:
     """Unrolled axes with the operands worth packing beside them; also without packing what could be read in place."""
     for unrolled in [None, *(axis for axis in reversed(data) if axis is not vector)]:
-        packed = _packed_operands(stage, vector, unrolled)
+        packed = _packed_operands(stage, vector, unrolled, roots)
         yield unrolled, packed
         if packed and all(isinstance(t.op, Load) and access_of(t).is_vector(vector) for t in packed):
             yield unrolled, ()
 
 
-def _operations(stage: Stage, packed: tuple[Term, ...]) -> tuple[frozenset[Axis], ...]:
+def _operations(stage: Stage, inner: list[Term]) -> tuple[frozenset[Axis], ...]:
     """What each arithmetic operation of the inner loop depends on; the last product goes into the sum for nothing."""
     products = {p.body for p in stage.partials if isinstance(p.body.op, Mul)}
-    return tuple(item.free for item in inner_terms(stage, packed) if item.args and item not in products)
-
-
-def _decodes(stage: Stage, packed: tuple[Term, ...]) -> bool:
-    """Whether operands are converted in the inner loop, which takes registers beside the product's own."""
-    return any(isinstance(item.op, Cast) for item in inner_terms(stage, packed))
+    return tuple(item.free for item in inner if item.args and item not in products)
 
 
 def unrolled_reductions(stage: Stage, vector: Axis | None, chains: int) -> tuple[tuple[Axis, int], ...]:
@@ -225,7 +247,10 @@ class _Operand:
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """The axes of a tile; the counts along them are judged by `cost`."""
+    """The axes of a tile; the counts along them are judged by `cost`.
+
+    `decodes`: operands are converted in the inner loop, which takes registers beside the product's own.
+    """
 
     stage: Stage
     vector: Axis
@@ -241,6 +266,7 @@ class _Frame:
     once: float
     restarts: float
     traffic: tuple[Traffic, ...]
+    tensor: TensorAxis | None
 
     @property
     def reduces_lanes(self) -> bool:
@@ -279,7 +305,9 @@ class _Frame:
     def tile(self, vectors: int, count: int, chains: int) -> Tile:
         """The tile with these counts, in the order of unrolled levels that keeps fewer operands in registers."""
         rows_outer = self._held(vectors, count, chains, True) < self._held(vectors, count, chains, False)
-        return Tile(self.vector, self.lanes, vectors, self.unrolled, count, chains, self.packed, rows_outer)
+        return Tile(
+            self.vector, self.lanes, vectors, self.unrolled, count, chains, self.packed, rows_outer, self.tensor
+        )
 
     def _held(self, vectors: int, count: int, chains: int, rows_outer: bool) -> int:
         """Registers for operands used more than once: round the innermost loop, across rows, or across positions."""
@@ -312,11 +340,12 @@ class _Frame:
         loads = sum(operand.loads * self._width(operand.free, vectors, count) for operand in self.operands)
         arithmetic = sum(self._width(free, vectors, count) for free in self.operations)
         additions = vectors if self.reduces_lanes else 1
-        steps = _LATENCY * additions / max(1, chains)
+        group = self.tensor.group if self.tensor is not None else 1
+        steps = (_TENSOR_LATENCY if self.tensor is not None else _LATENCY) * additions / max(1, chains)
         cycles = (
             max(work * sums / 2.0, loads / _LOADS_PER_CYCLE, arithmetic / _OPERATIONS_PER_CYCLE, steps) + 0.15 * loads
         )
-        cycles += self._edge_cost(vectors, count, chains)
+        cycles = cycles / group + self._edge_cost(vectors, count, chains)
         moved = sum(operand.cost(vectors, count) for operand in self.traffic)
         return (
             cycles / (work * self.lanes * self._use(vectors, count))
@@ -356,7 +385,12 @@ class _Frame:
 
 
 def _operands(
-    stage: Stage, packed: tuple[Term, ...], vector: Axis, unrolled: Axis | None, lanes: int
+    stage: Stage,
+    packed: tuple[Term, ...],
+    vector: Axis,
+    unrolled: Axis | None,
+    lanes: int,
+    tensor: TensorAxis | None,
 ) -> list[_Operand]:
     found: dict[Term, _Operand] = {}
     stack = [partial.body for partial in stage.partials]
@@ -365,17 +399,20 @@ def _operands(
         if item in packed:
             found[item] = _Operand(item.free, 1.0)
         elif isinstance(item.op, Load):
-            found[item] = _Operand(item.free, load_price(stage, item, vector, unrolled, lanes))
+            price = load_price(stage, item, vector, unrolled, lanes)
+            if tensor is not None and not tensor.is_word(item):
+                price *= _MAKING_WORDS * tensor.group
+            found[item] = _Operand(item.free, price)
         stack.extend(() if item in packed else children(item))
     return list(found.values())
 
 
-def _packed_operands(stage: Stage, vector: Axis, unrolled: Axis | None) -> tuple[Term, ...]:
+def _packed_operands(stage: Stage, vector: Axis, unrolled: Axis | None, roots: tuple[Term, ...]) -> tuple[Term, ...]:
     """The largest subterms that every unrolled row shares and that are worth copying into the tile's order."""
     if unrolled is None or vector in stage.reduced:
         return ()
     found: dict[Term, None] = {}
-    stack = [partial.body for partial in stage.partials]
+    stack = list(roots)
     while stack:
         item = stack.pop()
         if unrolled in item.free or vector not in item.free:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from snell.loops.access import access_of
 from snell.loops.stage import Stage
-from snell.rewrite.term import Load, Term, children, walk
+from snell.rewrite.term import Cast, Load, Term, children, walk
 from snell.symbolic import Axis
 from snell.targets import Target
 
@@ -59,7 +59,12 @@ def inner_terms(stage: Stage, packed: tuple[Term, ...]) -> list[Term]:
 
 
 def is_packed_once(item: Term) -> bool:
-    """A plain weight: its copy replaces it, made before the first call.  (Decoded weights would grow, so they are not.)"""
+    """A plain weight, or one rounded to fewer bits: its copy replaces it, made before the first call.
+
+    (Decoded weights would grow, so they are not.)
+    """
+    if isinstance(item.op, Cast) and item.dtype.bits < item.args[0].dtype.bits:
+        item = item.args[0]
     return isinstance(item.op, Load) and item.op.tensor.frozen and item.op.tensor.storage is None
 
 

@@ -18,6 +18,7 @@ from snell.loops.ir import (
     Blocked,
     Buffer,
     BufferScope,
+    Combine,
     Init,
     Kernel,
     Level,
@@ -31,6 +32,7 @@ from snell.loops.ir import (
     Strided,
     Tee,
     Update,
+    converted_factors,
 )
 from snell.rewrite.term import Load, Reduction, Tensor, Term, walk
 from snell.symbolic import Axis, Expr, as_expr
@@ -60,7 +62,7 @@ class _Place:
         steps = [level for level in self.levels[: after or None] if level.axis == axis]
         if not steps:
             return axis.extent
-        last = 1 if steps[-1].kind is LoopKind.VECTOR else steps[-1].step
+        last = 1 if steps[-1].kind in (LoopKind.VECTOR, LoopKind.TENSOR) else steps[-1].step
         return min(last, axis.extent) if isinstance(axis.extent, int) else last
 
 
@@ -158,6 +160,8 @@ class _Verifier:
         if level.step < 1:
             self.fail(f"level {level} needs a step of at least 1")
         inside = [outer for outer in place.levels if outer.kind is LoopKind.VECTOR]
+        if level.kind is LoopKind.TENSOR:
+            self._tensor_lanes(loop, place)
         if inside and (level.kind is LoopKind.VECTOR or inside[0].axis == level.axis):
             self.fail(f"level {level} lies inside of {inside[0]}; lanes run along one axis, as its last level")
         self._dims([level.axis.extent], f"level {level}")
@@ -167,6 +171,21 @@ class _Verifier:
                 if level.kind is not LoopKind.SERIAL:
                     self.fail(f"level {level} is not serial and cannot have bounds")
         return replace(place, levels=(*place.levels, level))
+
+    def _tensor_lanes(self, loop: Loop, place: _Place) -> None:
+        """One instruction: sums of products of two converted values, or stores, in lanes of another axis if in any."""
+        for statement in loop.body:
+            match statement:
+                case Update(accumulator, value):
+                    axes = accumulator.axes
+                    if loop.level.axis in axes or (place.vector is not None and place.vector not in axes):
+                        self.fail(f"{loop.level} must reduce, and lanes around it be of an axis of {accumulator.name}")
+                    if accumulator.combine is not Combine.SUM or converted_factors(value) is None:
+                        self.fail(f"{loop.level} needs sums of products of two converted values, received {value}")
+                case Store():
+                    pass
+                case _:
+                    self.fail(f"{loop.level} may hold updates and stores only, received {type(statement).__name__}")
 
     def _allocate(self, buffers: tuple[Buffer, ...], place: _Place) -> _Place:
         for buffer in buffers:

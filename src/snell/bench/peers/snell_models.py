@@ -9,7 +9,7 @@ from snell.bench.cases import Bert, Llm, LlmFigure, StartupFigure
 from snell.bench.minilm import MiniLM, minilm_weights, token_ids
 from snell.bench.models import model_path
 from snell.bench.peers.child import peak_memory, reading, seconds_until_reported
-from snell.bench.peers.peer import Gauge, Program, Timed, unsupported
+from snell.bench.peers.peer import Gauge, Program, Timed
 from snell.config import process_environment
 
 __all__ = ["compile_minilm", "language_model", "minilm"]
@@ -35,8 +35,6 @@ for chunk in chunks:
 
 def minilm(case: Bert, threads: int) -> Program:
     """One executable for every batch and length, its schedules made for the sizes of the suite."""
-    if case.dtype != "f32":
-        raise unsupported("snell", case)
     model = MiniLM(lambda x, gain, shift, epsilon: sn.layer_norm(x, gain, shift, epsilon=epsilon), sn.gelu, sn.softmax)
     arrays = minilm_weights()
 
@@ -44,7 +42,8 @@ def minilm(case: Bert, threads: int) -> Program:
         return model.forward({name: sn.array(array) for name, array in arrays.items()}, ids)
 
     batch, sequence = sn.Dim("batch", max=1024, typical=(1, 8)), sn.Dim("sequence", max=512, typical=(32, 128))
-    compiled = sn.compile(forward, dims={"ids": (batch, sequence)})
+    precision = "fast" if case.dtype == "bf16" else "default"
+    compiled = sn.compile(forward, dims={"ids": (batch, sequence)}, precision=precision)
     ids = token_ids(case)
     return Timed(lambda: compiled(ids), lambda result: np.asarray(result))
 
