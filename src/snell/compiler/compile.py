@@ -9,10 +9,9 @@ from snell.compiler.checks import sizes_known, with_check_outputs
 from snell.compiler.lowered import Lowered, PassTimes
 from snell.compiler.lowering import lower_graph
 from snell.compiler.objects import KernelCompiler, ObjectSource, Progress
-from snell.compiler.rewriting import ProgramRewriter
+from snell.compiler.rewriting import ProgramRewriter, RewrittenDefinition
 from snell.graph.node import Graph
 from snell.rewrite.policy import Policy
-from snell.rewrite.rewrite import RewriteReport
 from snell.runtime.binding import Assembled
 from snell.runtime.main import with_main
 from snell.targets import Target
@@ -41,8 +40,9 @@ class Compilation:
     outputs: tuple[str, ...]
     lowered: Lowered
     kernels: KernelCompiler
-    reports: tuple[tuple[str, RewriteReport], ...]
+    rewritten: tuple[RewrittenDefinition, ...]
     times: PassTimes
+    options: Options
 
 
 def compile_graph(graph: Graph, options: Options) -> Compilation:
@@ -66,7 +66,7 @@ def compile_graph(graph: Graph, options: Options) -> Compilation:
             None if assembled.prepare is None else with_main(assembled.prepare.verify(), options.target),
         )
     outputs = tuple(name for name, _ in graph.outputs)
-    return Compilation(assembled, outputs, lowered, kernels, tuple(rewriter.reports), lowered.times)
+    return Compilation(assembled, outputs, lowered, kernels, tuple(rewriter.rewritten), lowered.times, options)
 
 
 def _inner(name: str, graph: Graph) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from snell.codegen.llvm import assembly
 from snell.compiler.compile import Compilation
 from snell.compiler.lowered import Lowered
+from snell.engine.report.rules import RuleLine, rule_lines
 from snell.loops.text import print_kernel
 from snell.targets import Target
 
@@ -40,6 +41,12 @@ class Report:
     seconds: dict[str, float]
     rewriting: tuple[str, ...]
     arena: str
+    compilation: Compilation = field(repr=False)
+
+    @cached_property
+    def rules(self) -> tuple[RuleLine, ...]:
+        """Which rules shaped the program and what they bought; worked out when it is asked for."""
+        return rule_lines(self.compilation)
 
     def __str__(self) -> str:
         lines = ["passes"]
@@ -69,8 +76,9 @@ def report_of(compilation: Compilation, target: Target) -> Report:
         tuple(_definitions(compilation.lowered)),
         tuple(kernels),
         dict(compilation.times.seconds),
-        tuple(f"{name}: {report}" for name, report in compilation.reports),
+        tuple(f"{each.before}: {each.report}" for each in compilation.rewritten),
         str(compilation.assembled.program.arena_bytes),
+        compilation,
     )
 
 
