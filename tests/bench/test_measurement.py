@@ -7,8 +7,9 @@ import pytest
 from snell.bench import MachineLimits, Measured, Missing, json_line
 from snell.bench.cases import Fused, FusedLine, Matmul
 from snell.bench.environment import worker_environment
-from snell.bench.limits import limit, machine_limits
+from snell.bench.limits import limit
 from snell.bench.measurement import summarise
+from snell.runtime.limits import machine_limits
 
 CASE = Matmul(100, 100, 100, "f32")
 

@@ -2,10 +2,10 @@
 
 from snell.bench.cases import Case, parse_case
 from snell.bench.implementations import Chosen, Implementation, choose
-from snell.bench.limits import MachineLimits, machine_limits
 from snell.bench.measurement import Measured, Missing, Outcome, json_line
 from snell.bench.runner import Options, run
 from snell.bench.suites import SUITES, suite
+from snell.runtime.limits import MachineLimits, machine_limits
 
 __all__ = [
     "SUITES",

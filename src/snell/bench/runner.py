@@ -17,11 +17,12 @@ from snell.bench.arrays import inputs, reference, tolerance
 from snell.bench.cases import Attention, Bert, Case, Fused, Llm, LlmFigure, Matmul, Startup, StartupFigure
 from snell.bench.environment import worker_environment
 from snell.bench.implementations import Implementation
-from snell.bench.limits import ArithmeticMeter, MachineLimits, limit
+from snell.bench.limits import limit
 from snell.bench.measurement import Missing, Outcome, summarise
 from snell.bench.minilm import minilm_reference
 from snell.bench.worker_process import WorkerError, WorkerProcess
 from snell.errors import UnsupportedError
+from snell.runtime.limits import ArithmeticMeter, MachineLimits
 
 __all__ = ["Options", "run"]
 

@@ -1,11 +1,12 @@
 """``snell explain MODEL``: what a model, or a program saved by ``f.save``, was compiled to; and the rules of rewriting."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 import snell as sn
-from snell.cli.console import output
+from snell.cli.console import errors, output
 from snell.cli.models_folder import model_path
 from snell.cli.options import Offline, Threads
 from snell.config import Config, process_environment
@@ -26,6 +27,10 @@ def explain(
     ] = False,
     llvm: Annotated[bool, typer.Option("--llvm", help="Show the LLVM IR of every kernel, too.")] = False,
     asm: Annotated[bool, typer.Option("--asm", help="Show the machine code of every kernel, too.")] = False,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Write a page that shows it all; measures each kernel."),
+    ] = None,
     offline: Offline = False,
     threads: Threads = None,
 ) -> None:
@@ -36,6 +41,10 @@ def explain(
         output.out(all_rules(), highlight=False)
         return
     report = _report(model, offline, threads)
+    if html is not None:
+        report.to_html(html)
+        errors.print(f"wrote {html}", highlight=False)
+        return
     if rules:
         output.out(rule_table(report.rules), highlight=False)
         return
