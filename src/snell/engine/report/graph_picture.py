@@ -1,6 +1,6 @@
 """Pictures of a program before and after fusion, as data that the page's script draws where one looks.
 
-A box is a place, two lines of text and a kind (its colour); numbers of a scan's body are drawn behind one another.
+A box is a place, two lines of text and a kind (its colour); what a scan repeats is drawn once, among the kernels.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class _Box:
 
 
 def graph_picture(graph: Graph) -> Picture:
-    """The twelve primitives as they were traced; numbers and ramps are left out."""
-    nodes = [node for node in graph.nodes() if not isinstance(node.op, Constant | Iota)]
+    """The twelve primitives as they were traced; numbers, ramps and weights are left out."""
+    nodes = [node for node in graph.nodes() if not _is_left_out(node.op)]
     places = {node: k for k, node in enumerate(nodes)}
     boxes = [_Box(_title(node.op), f"{node.dtype}{show_shape(node.shape)}", _kind(node.op)) for node in nodes]
     edges = [(places[o.node], k) for k, node in enumerate(nodes) for o in node.operands if o.node in places]
@@ -77,10 +77,12 @@ def _title(op: Op) -> str:
             return type(op).__name__
 
 
+def _is_left_out(op: Op) -> bool:
+    return isinstance(op, Constant | Iota) or (isinstance(op, Input) and op.frozen)
+
+
 def _kind(op: Op) -> str:
     match op:
-        case Input(frozen=True):
-            return "frozen"
         case Source():
             return "source"
         case Reduce():

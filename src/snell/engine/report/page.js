@@ -42,7 +42,9 @@ class GraphView {
     const [right, bottom] = this.extent();
     const across = width / (right + 40), down = height / (bottom + 40);
     this.scale = whole ? Math.min(across, down, 1.2) : Math.min(1, Math.max(across, 0.45));
-    this.left = (width - right * this.scale) / 2;
+    const first = this.boxes.reduce((a, b) => (b.y < a.y || (b.y === a.y && b.x < a.x) ? b : a));
+    const left = (width - right * this.scale) / 2;
+    this.left = whole || left >= 0 ? left : Math.min(20, width / 2 - (first.x + SPACE.width / 2) * this.scale);
     this.top = whole ? (height - bottom * this.scale) / 2 : 20;
     this.soon();
   }
@@ -109,6 +111,9 @@ async function unpack(pre) {
 }
 
 for (const frame of document.querySelectorAll(".graph")) new GraphView(frame);
+for (const link of document.querySelectorAll("td a")) {
+  link.addEventListener("click", () => { document.querySelector(link.hash).open = true; });
+}
 for (const details of document.querySelectorAll("details.code")) {
   details.addEventListener("toggle", () => unpack(details.querySelector("pre")), { once: true });
 }

@@ -63,8 +63,9 @@ def _head(report: Report, found: Measurements) -> str:
     if found.limits is not None:
         facts.append(("kernels, measured", seconds_text(found.seconds)))
     target = report.compilation.options.target
+    threads = report.compilation.options.threads
     sizes = ", ".join(f"{dim.name} = {size}" for dim, size in found.sizes.items())
-    where = f"For {target.cpu} ({target.name}), {report.compilation.options.threads} threads"
+    where = f"For {target.cpu} ({target.name}), {threads} thread{'s' if threads != 1 else ''}"
     shown = "".join(f"<div><dt>{name}</dt><dd>{escape(value)}</dd></div>" for name, value in facts)
     said = escape(where + (f"; figures at {sizes}" if sizes else ""))
     return f"<h1>What the program became</h1><p>{said}.</p><dl>{shown}</dl>"
@@ -77,7 +78,11 @@ def _section(title: str, said: str, content: str) -> str:
 def _graphs(report: Report, found: Measurements) -> str:
     heat = {row.name: found.share(row) for row in found.rows}
     pictures = (
-        ("Before", "The program as it was traced, in primitives.", graph_picture(report.compilation.lowered.graph)),
+        (
+            "Before",
+            "The program as it was traced, in primitives; numbers, ramps and weights are left out.",
+            graph_picture(report.compilation.lowered.graph),
+        ),
         (
             "After fusion",
             "The kernels that run, warmer where the time goes.",

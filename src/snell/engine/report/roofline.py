@@ -11,7 +11,7 @@ from snell.runtime.limits import MachineLimits
 
 __all__ = ["Point", "roofline"]
 
-_WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP, _RIGHT = 920, 420, 78, 46, 16, 16
+_WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP, _RIGHT = 920, 420, 104, 46, 16, 16
 
 
 @dataclass(frozen=True, slots=True)
