@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import secrets
 from pathlib import Path
 
 __all__ = ["write_whole"]
@@ -11,13 +11,13 @@ __all__ = ["write_whole"]
 
 def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
     """Write `data` beside the path, then rename; OSError leaves nothing behind."""
-    descriptor, temporary = tempfile.mkstemp(dir=Path(path).resolve().parent, prefix=".snell-")
+    temporary = Path(path).resolve().parent / f".snell-{secrets.token_hex(8)}"
     try:
-        with os.fdopen(descriptor, "wb") as file:
+        with temporary.open("xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        Path(temporary).replace(path)
+        temporary.replace(path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
