@@ -46,7 +46,7 @@ def test_version_is_the_package_s() -> None:
     assert RUNNER.invoke(app, ["--version"]).output.strip() == __version__
 
 
-@pytest.mark.parametrize("command", ["serve", "tune"])
+@pytest.mark.parametrize("command", ["serve"])
 def test_a_command_that_comes_later_says_so_and_fails(command: str) -> None:
     result = RUNNER.invoke(app, [command, "smollm2"])
     assert result.exit_code == 1

@@ -150,7 +150,7 @@ def test_a_cache_that_cannot_be_used_is_one_line_before_the_answer(tmp_path: Pat
 COMMAND = "from snell.cli.main import app; app()"
 STOPPED_IN_THE_COMPILER = """
 import sys, time
-import snell.compiler.objects as objects
+import snell.runtime.kernels as objects
 inner, calls = objects.compile_object, []
 def compile_object(*arguments):
     calls.append(1)

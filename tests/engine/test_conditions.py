@@ -66,7 +66,7 @@ def right(f=function):
 # The program has several kernels: the signal comes when the first is in the cache and the second is not.
 STOPPED_IN_THE_MIDDLE = """
 import time
-import snell.compiler.objects as objects
+import snell.runtime.kernels as objects
 inner, calls = objects.compile_object, []
 def compile_object(*arguments):
     calls.append(1)

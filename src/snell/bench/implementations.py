@@ -10,7 +10,7 @@ from importlib.util import find_spec
 
 from snell.errors import UnsupportedError
 
-__all__ = ["IMPLEMENTATIONS", "SNELL", "Chosen", "Implementation", "choose"]
+__all__ = ["IMPLEMENTATIONS", "SEARCHED", "SNELL", "Chosen", "Implementation", "choose"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,7 @@ def _peer(name: str, file: str, *packages: str) -> Implementation:
 
 
 SNELL = _peer("snell", "snell_peer", "snell")
+SEARCHED = _peer("snell+search", "snell_peer", "snell")
 PEERS = (
     _peer("numpy", "numpy_peer", "numpy"),
     _peer("torch", "torch_peer", "torch", "transformers"),
@@ -49,12 +50,12 @@ PEERS = (
     _peer("openvino", "openvino_peer", "openvino", "onnx", "torch", "transformers"),
     _peer("llama.cpp", "llama_cpp_peer", "llama_cpp"),
 )
-IMPLEMENTATIONS: dict[str, Implementation] = {each.name: each for each in (SNELL, *PEERS)}
+IMPLEMENTATIONS: dict[str, Implementation] = {each.name: each for each in (SNELL, SEARCHED, *PEERS)}
 
 
-def choose(peers: str) -> Chosen:
-    """snell and ``all`` peers, ``none``, or those of a comma-separated list of names."""
-    asked = (SNELL, *_peers(peers))
+def choose(peers: str, *, search: bool = False) -> Chosen:
+    """snell (also after a search, where asked) and ``all`` peers, ``none``, or those of a comma-separated list of names."""
+    asked = (SNELL, *((SEARCHED,) if search else ()), *_peers(peers))
     return Chosen(
         installed=tuple(each for each in asked if not each.missing),
         not_installed=tuple(each for each in asked if each.missing),
@@ -71,4 +72,4 @@ def _peers(peers: str) -> Sequence[Implementation]:
     if unknown:
         known = ", ".join(each.name for each in PEERS)
         raise UnsupportedError(f"peers {', '.join(unknown)}: expected all, none, or some of {known}")
-    return tuple(IMPLEMENTATIONS[name] for name in names if name != SNELL.name)
+    return tuple(IMPLEMENTATIONS[name] for name in names if name not in (SNELL.name, SEARCHED.name))

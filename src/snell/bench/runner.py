@@ -15,16 +15,19 @@ import numpy as np
 
 from snell.bench.arrays import inputs, reference, tolerance
 from snell.bench.cases import Attention, Bert, Case, Fused, Llm, LlmFigure, Matmul, Startup, StartupFigure
-from snell.bench.environment import worker_environment
-from snell.bench.implementations import SNELL, Implementation
+from snell.bench.environment import search_environment, worker_environment
+from snell.bench.implementations import SEARCHED, SNELL, Implementation
 from snell.bench.limits import limit
 from snell.bench.measurement import Missing, Outcome, summarise
 from snell.bench.minilm import minilm_reference
 from snell.bench.worker_process import WorkerError, WorkerProcess
+from snell.config import Config
 from snell.errors import UnsupportedError
 from snell.runtime.limits import ArithmeticMeter, MachineLimits
 
 __all__ = ["Options", "run"]
+
+_OWN = (SNELL.name, SEARCHED.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,7 @@ class Options:
     reading_seconds: float = 0.05
     warm_up_seconds: float = 0.2
     pause_seconds: float = 0.05
+    search_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,10 @@ def run(
 ) -> Iterator[Outcome]:
     """Measure the cases in order; ``begin`` is told before each."""
     environment = worker_environment(environ, options.threads)
-    workers = [WorkerProcess(each.name, options.threads, environment) for each in implementations]
+    workers = [
+        WorkerProcess(each.name, options.threads, environment | _own_environment(each, options, environ))
+        for each in implementations
+    ]
     try:
         meter = ArithmeticMeter(options.threads) if limits.f32_flops_per_second else None
         for case in cases:
@@ -65,6 +72,13 @@ def run(
     finally:
         for worker in workers:
             worker.close()
+
+
+def _own_environment(implementation: Implementation, options: Options, environ: Mapping[str, str]) -> dict[str, str]:
+    if not options.search_seconds:
+        return {}
+    cache = Config.from_environment(environ).cache_dir
+    return search_environment(implementation.name, cache, options.search_seconds)
 
 
 def _run_case(
@@ -77,7 +91,7 @@ def _run_case(
     ready: list[_Ready] = []
     expected = _expected(case)
     for worker in workers:
-        if isinstance(case, Attention) and case.is_alone and worker.implementation != SNELL.name:
+        if isinstance(case, Attention) and case.is_alone and worker.implementation not in _OWN:
             yield Missing(case, worker.implementation, "a sequence this long is for snell alone", failed=False)
             continue
         try:

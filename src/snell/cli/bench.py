@@ -34,6 +34,9 @@ def bench(
         typer.Option("--report", metavar="FILE", help="Measure nothing: make the page of figures from such lines."),
     ] = None,
     docs: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the page of --report is.")] = Path("docs"),
+    search: Annotated[
+        float, typer.Option(min=0.0, help="Also measure snell after so many seconds of search a line.")
+    ] = 0.0,
     names: Annotated[bool, typer.Option("--list", help="List the benchmarks and stop.")] = False,
 ) -> None:
     """Measure snell beside the installed peers."""
@@ -50,11 +53,11 @@ def bench(
     count = threads or Config.from_environment(environ).threads or available_threads()
     if count > available_threads():
         raise ConfigError(f"--threads {count}: expected at most {available_threads()}, the cores this process may use")
-    chosen = choose(peers)
+    chosen = choose(peers, search=search > 0)
     _warn_of_load(count)
     errors.print("measuring what the machine can do …", style="dim")
     limits = machine_limits(count)
-    options = Options(threads=count, repeats=repeats)
+    options = Options(threads=count, repeats=repeats, search_seconds=search)
     outcomes: list[Outcome] = []
     here = origin(count)
     try:

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 
 from snell.compiler.checks import CheckOutput
 from snell.compiler.lowered import CarryTensors, Lowered, RepeatStep, Step
-from snell.compiler.objects import KernelCompiler
 from snell.dtypes import u8
 from snell.graph.graph_inputs import input_operations
 from snell.graph.primitives import Input
@@ -24,8 +23,9 @@ from snell.rewrite.term import Tensor
 from snell.runtime import program as runtime
 from snell.runtime.arena import Allocation, plan
 from snell.runtime.binding import Assembled
+from snell.runtime.kernels import KernelCompiler
 from snell.runtime.program import BufferSlot, Call, Carry, Check, CodeObject, Program, Repeat, Role, Row
-from snell.symbolic import Dim, Expr, as_expr, as_size, product
+from snell.symbolic import Dim, Expr, as_expr, as_size
 
 __all__ = ["assemble"]
 
@@ -171,7 +171,7 @@ class _Assembly:
 
     def _workspace(self, buffer: Buffer, step: int) -> str:
         name = f"workspace.{step}.{buffer.name}"
-        size = stored_bytes(buffer)
+        size = buffer.stored_bytes
         self.slots[name] = BufferSlot(name, Role.ARENA, buffer.dtype, buffer.shape, as_expr(0), None, size)
         self.lives[name] = (size, step, step)
         return name
@@ -185,7 +185,7 @@ class _Assembly:
         if buffer is not None and isinstance(
             buffer.layout, Blocked
         ):  # a packed weight is a flat array of what is stored
-            shape = (as_size(stored_bytes(buffer) // tensor.dtype.itemsize),)
+            shape = (as_size(buffer.stored_bytes // tensor.dtype.itemsize),)
         dtype = tensor.dtype
         if (
             operation is not None and operation.storage is not None
@@ -240,14 +240,3 @@ def _buffers(steps: Iterable[_NamedStep]) -> Iterator[str]:
                 yield from _buffers(inner)
                 yield from (t.name for c in source.carries for t in (c.initial, c.result, c.spare))
                 yield from (row.whole.name for row in source.rows)
-
-
-def stored_bytes(buffer: Buffer) -> Expr:
-    """Bytes of a buffer under its layout, blocks padded."""
-    if not isinstance(buffer.layout, Blocked):
-        return product(list(buffer.shape)) * buffer.dtype.itemsize
-    total = as_expr(buffer.dtype.itemsize)
-    for dimension, size in enumerate(buffer.shape):
-        largest = max((b.size for b in buffer.layout.blocks if b.dimension == dimension), default=1)
-        total = total * ((as_expr(size) + largest - 1) // largest * largest)
-    return total

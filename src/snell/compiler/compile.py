@@ -8,11 +8,13 @@ from snell.compiler.assemble import assemble
 from snell.compiler.checks import sizes_known, with_check_outputs
 from snell.compiler.lowered import Lowered, PassTimes
 from snell.compiler.lowering import lower_graph
-from snell.compiler.objects import KernelCompiler, ObjectSource, Progress
 from snell.compiler.rewriting import ProgramRewriter, RewrittenDefinition
 from snell.graph.node import Graph
+from snell.loops.build import PlanSource
+from snell.loops.plan import HEURISTICS
 from snell.rewrite.policy import Policy
 from snell.runtime.binding import Assembled
+from snell.runtime.kernels import KernelCompiler, ObjectSource, Progress
 from snell.runtime.main import with_main
 from snell.targets import Target
 
@@ -23,13 +25,15 @@ _RESULT = "result:"
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to compile: target, threads the schedules are made for, precision policy, the object cache; and whom to tell."""
+    """How to compile: target, threads the schedules are made for, precision policy, the object cache, whom to tell, and
+    what a search found for a group."""
 
     target: Target
     threads: int
     policy: Policy = Policy.DEFAULT
     fetch: ObjectSource = lambda _, build: build()
     progress: Progress | None = None
+    plans: PlanSource = lambda _: HEURISTICS
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,7 @@ def compile_graph(graph: Graph, options: Options) -> Compilation:
     renamed = Graph(tuple((_inner(name, graph), operand) for name, operand in checked.outputs))
     rewriter = ProgramRewriter(options.policy)
     known = sizes_known(graph)
-    lowered = lower_graph(renamed, rewriter, options.target, options.threads, known, options.policy)
+    lowered = lower_graph(renamed, rewriter, options.target, options.threads, known, options.policy, options.plans)
     distinct = {built.kernel for kernel in lowered.kernels for built in (kernel, *kernel.prepares)}
     kernels = KernelCompiler(options.target, options.fetch, options.progress, len(distinct))
     if options.progress is not None:

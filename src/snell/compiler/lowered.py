@@ -88,6 +88,8 @@ class Lowered:
     steps: tuple[Step, ...]
     aliases: dict[Tensor, Tensor]
     times: PassTimes
+    built: Mapping[Group, BuiltKernel]
+    """The kernel of each canonical group, those of repetitions' bodies among them."""
 
     @property
     def kernels(self) -> tuple[BuiltKernel, ...]:

@@ -29,8 +29,9 @@ from snell.compiler.lowered import (
 from snell.graph.node import Graph, Node
 from snell.graph.primitives import Input, Structured
 from snell.graph.scan import Loop, Repetition, Scan, repetitions
-from snell.loops.build import BuiltKernel, build_kernel
+from snell.loops.build import BuiltKernel, PlanSource, build_kernel
 from snell.loops.grouping import Group, group_stages
+from snell.loops.plan import HEURISTICS
 from snell.loops.reorder import reorder_results
 from snell.loops.retarget import rebuilt_stage
 from snell.loops.split import split_reductions
@@ -60,9 +61,13 @@ class _Passes:
     target: Target
     threads: int
     refines: bool
+    plans: PlanSource
     times: PassTimes = field(default_factory=PassTimes)
     rewritten: dict[Definition, Definition] = field(default_factory=dict[Definition, Definition])
     built: dict[Group, BuiltKernel] = field(default_factory=dict[Group, BuiltKernel])
+
+    def build(self, group: Group) -> BuiltKernel:
+        return build_kernel(group, self.target, self.threads, self.built, prunes=self.refines, plans=self.plans)
 
     def rewrite(self, template: Definition) -> Definition:
         if template not in self.rewritten:
@@ -85,12 +90,14 @@ def lower_graph(
     threads: int,
     known: Sequence[Expr] = (),
     policy: Policy = Policy.DEFAULT,
+    plans: PlanSource = lambda _: HEURISTICS,
 ) -> Lowered:
     """Run the passes on a graph for a target and a thread count; reductions become streams where the policy refines.
 
-    `known` are expressions of sizes that are not negative once the checks among the outputs have passed.
+    `known` are expressions of sizes that are not negative once the checks among the outputs have passed; `plans` tells
+    what a search found for a group.
     """
-    return _lowered(graph, _Passes(rewriter, target, threads, policy.allows(Tag.REFINES)), known)
+    return _lowered(graph, _Passes(rewriter, target, threads, policy.allows(Tag.REFINES), plans), known)
 
 
 def _lowered(graph: Graph, passes: _Passes, known: Sequence[Expr] = ()) -> Lowered:
@@ -111,15 +118,12 @@ def _lowered(graph: Graph, passes: _Passes, known: Sequence[Expr] = ()) -> Lower
         made = _grouped(segment.program, kept, frozenset(aliases), passes)
         groups += made
         with passes.times.measure("build"):
-            steps += [
-                build_kernel(group, passes.target, passes.threads, passes.built, prunes=passes.refines)
-                for group in made
-            ]
+            steps += [passes.build(group) for group in made]
         steps += [
             _repeated(scan, f"scan{place}.{k}" if k else f"scan{place}", tensors, passes)
             for k, scan in enumerate(segment.scans)
         ]
-    return Lowered(graph, program, tuple(groups), tuple(steps), aliases, passes.times)
+    return Lowered(graph, program, tuple(groups), tuple(steps), aliases, passes.times, passes.built)
 
 
 def _grouped(

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from snell.codegen.host import host_target
-from snell.config import Config, available_threads
+from snell.config import Config, SearchBudget, available_threads
 from snell.deferred import deferred
 from snell.engine.version import code_version
 from snell.errors import FileFormatError
@@ -24,21 +24,25 @@ from snell.runtime.cache import Cache, compile_cached
 from snell.runtime.executable import Executable
 from snell.runtime.pool import Pool, process_pool
 from snell.runtime.program import Program, from_bytes, to_bytes
+from snell.search.records import Records
 from snell.targets import Target
 
 # What a process needs only where a program is not found in the cache: most never do.
 if TYPE_CHECKING:
     from snell.compiler import compile as compiler
     from snell.compiler.compile import Compilation
-    from snell.compiler.objects import Progress
-    from snell.engine import report
+    from snell.engine import report, tuning
     from snell.engine.report import Report
     from snell.graph import fingerprint
     from snell.graph.node import Graph
+    from snell.runtime.kernels import Progress
+    from snell.search.tuning import Progress as TuningProgress
+    from snell.search.tuning import Tuning
 else:
     compiler = deferred("snell.compiler.compile")
     fingerprint = deferred("snell.graph.fingerprint")
     report = deferred("snell.engine.report")
+    tuning = deferred("snell.engine.tuning")
 
 __all__ = ["Engine", "Prepared", "pack", "unpack"]
 
@@ -72,9 +76,11 @@ class Engine:
     lock: threading.RLock = field(default_factory=threading.RLock)
     # One object for the engine's life: it knows the folder's size, and that it has warned.
     cache: Cache = field(init=False)
+    records: Records = field(init=False)
 
     def __post_init__(self) -> None:
         self.cache = Cache(self.config.cache_dir / "objects", self.config.cache_limit_bytes)
+        self.records = Records(self.config.cache_dir / "records", self.config.cache_limit_bytes)
 
     @property
     def threads(self) -> int:
@@ -103,40 +109,69 @@ class Engine:
         policy: Policy = Policy.DEFAULT,
         key: str | None = None,
         progress: Progress | None = None,
+        search: SearchBudget | None = None,
     ) -> Prepared:
         """The program of a graph: from memory, from the cache folder, or compiled now (one thread compiles at a time).
 
-        ``progress`` is told of a compilation alone: the kernels compiled, of all; (0, 0) when it begins.
+        ``progress`` is told of a compilation alone: the kernels compiled, of all; (0, 0) when it begins.  ``search`` (by
+        default what the configuration says) is spent on schedules first, less what was spent on this program before.
         """
         key = key or self.key(graph, policy)
         with self.lock:
-            found = self.restore(key)
+            wanted = self.config.search if search is None else search
+            if self.records.owes(key, wanted):
+                tuning.spend(self, graph, policy, key, wanted)
+            found = self._known(key)
             if found is None:
                 compilation = self.compile(graph, policy, progress)
                 found = Prepared(compilation.assembled, compilation.outputs)
-                self.cache.put(key, pack(found))
-            self.programs[key] = found
+                self.cache.put(self._current(key), pack(found))
+            self.programs[self._current(key)] = found
             return found
 
     def restore(self, key: str) -> Prepared | None:
-        """The program under a key in memory or in the cache folder, None where there is none that is whole."""
+        """The program under a key in memory or in the cache folder; None where there is none that is whole, or where a
+        search is to come first."""
         with self.lock:
-            if key in self.programs:
-                return self.programs[key]
-            data = self.cache.get(key)
-            try:
-                found = None if data is None else unpack(data)
-            except FileFormatError:
-                return None
-            if found is not None:
-                self.programs[key] = found
-            return found
+            return None if self.records.owes(key, self.config.search) else self._known(key)
+
+    def _known(self, key: str) -> Prepared | None:
+        current = self._current(key)
+        if current in self.programs:
+            return self.programs[current]
+        data = self.cache.get(current)
+        try:
+            found = None if data is None else unpack(data)
+        except FileFormatError:
+            return None
+        if found is not None:
+            self.programs[current] = found
+        return found
+
+    def _current(self, key: str) -> str:
+        """The key with what is recorded: a program made before a search is not the one made after it."""
+        stamp = self.records.stamp()
+        return f"{key} {stamp}" if stamp else key
 
     def compile(self, graph: Graph, policy: Policy = Policy.DEFAULT, progress: Progress | None = None) -> Compilation:
         """Run every pass (object code still comes from the cache where it is known)."""
         with self.lock:
-            options = compiler.Options(self.target, self.threads, policy, self.cache.get_or_make, progress)
+            plans = tuning.recorded_plans(self, policy)
+            options = compiler.Options(self.target, self.threads, policy, self.cache.get_or_make, progress, plans)
             return compiler.compile_graph(graph, options)
+
+    def tune(
+        self,
+        graph: Graph,
+        policy: Policy = Policy.DEFAULT,
+        budget: float | None = None,
+        progress: TuningProgress | None = None,
+    ) -> Tuning:
+        """Search for faster schedules of a graph's kernels for `budget` seconds (None: until little is to be expected).
+
+        What is found is recorded at once, and used by every program that is prepared afterwards.
+        """
+        return tuning.tune_graph(self, graph, policy, budget, progress)
 
     def explain(self, graph: Graph, policy: Policy = Policy.DEFAULT) -> Report:
         """What a graph is compiled to."""

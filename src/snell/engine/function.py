@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import os
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from snell import trees
+from snell.config import SearchBudget
 from snell.dtypes import from_numpy
 from snell.engine.array import Array
 from snell.engine.engine import Engine, Prepared, pack
@@ -77,6 +79,7 @@ class CompiledFunction:
         dims: Mapping[str | int, DimSpec] | None = None,
         donate: Sequence[int | str] = (),
         precision: str = "default",
+        search: SearchBudget | None = None,
     ) -> None:
         self._function = function
         self._engine = engine
@@ -86,6 +89,7 @@ class CompiledFunction:
         self._donate = self._named(donate)
         self._dims = {self._name(key): tuple(value) for key, value in (dims or {}).items()}
         self._policy = _policy(precision)
+        self._search = _search(search)
         self._variants: dict[Hashable, _Variant] = {}
         self._direct: dict[Hashable, _Direct] = {}
         self._lock = threading.Lock()
@@ -201,7 +205,7 @@ class CompiledFunction:
             return self._call({**dict(zip(dynamic, values, strict=True)), **static})
 
         traced = trace(call, specs, tuple(dynamic))
-        prepared = self._engine.prepare(traced.graph, self._policy)
+        prepared = self._engine.prepare(traced.graph, self._policy, search=self._search)
         executable = prepared.bind(traced.arrays, self._engine.pool())
         shown = _shown(executable.unsolved, dict(zip(dynamic, specs, strict=True)))
         return self._variant(traced, prepared, executable, dynamic, shown)
@@ -326,3 +330,10 @@ def _policy(precision: str) -> Policy:
     except ValueError:
         known = ", ".join(policy.value for policy in Policy)
         raise UnsupportedError(f"precision {precision!r} is not known; expected one of {known}") from None
+
+
+def _search(budget: SearchBudget | None) -> SearchBudget | None:
+    known = budget is None or budget in ("off", "full")
+    if known or (isinstance(budget, int | float) and not isinstance(budget, bool) and 0 < budget < math.inf):
+        return budget
+    raise ConfigError(f"search: expected 'off', 'full' or seconds above 0, received {budget!r}")

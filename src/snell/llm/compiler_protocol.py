@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 if TYPE_CHECKING:
     from snell.graph.node import Graph
+    from snell.search.tuning import Moment, Tuning
 
 __all__ = ["Array", "CompiledProgram", "Compiler", "Program", "ProgramRecipe"]
 
@@ -63,4 +64,8 @@ class Compiler(Protocol):
 
     def explain(self, program: Program) -> object:
         """A report to read on what the program is compiled to; UnsupportedError where nothing is compiled."""
+        ...
+
+    def tune(self, program: Program, seconds: float, progress: Callable[[Moment], None] | None) -> Tuning:
+        """Search for faster schedules; UnsupportedError where nothing is compiled."""
         ...

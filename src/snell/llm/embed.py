@@ -6,7 +6,7 @@ Texts are sorted by length and run in batches, so that little is padded; padding
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn
@@ -25,6 +25,7 @@ from snell.llm.vectors import finished_vectors, fitted_ids, pooling_named
 
 if TYPE_CHECKING:
     from snell.llm import programs
+    from snell.search.tuning import Moment, Tuning
 else:
     programs = deferred("snell.llm.programs")
 
@@ -97,6 +98,13 @@ class EmbeddingModel:
     def explain(self) -> object:
         """A report on the program that embeds a batch of texts."""
         return self._compiler.explain(self._recipe(self._parts.pooling).build())
+
+    def tune(self, seconds: float, progress: Callable[[Moment], None] | None = None) -> list[Tuning]:
+        """Search for faster schedules of the program that ``embed`` uses.
+
+        What is found is recorded in the cache folder; models that are loaded afterwards use it.
+        """
+        return [self._compiler.tune(self._recipe(self._parts.pooling).build(), seconds, progress)]
 
     def _recipe(self, pooling: Pooling) -> ProgramRecipe:
         parts = self._parts

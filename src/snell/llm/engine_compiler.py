@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,8 +17,9 @@ from snell.rewrite.policy import Policy
 from snell.runtime.executable import Executable
 
 if TYPE_CHECKING:
-    from snell.compiler.objects import Progress
     from snell.engine.report import Report
+    from snell.runtime.kernels import Progress
+    from snell.search.tuning import Moment, Tuning
 
 __all__ = ["EngineCompiler", "engine_compiler"]
 
@@ -51,6 +52,10 @@ class EngineCompiler:
     def explain(self, program: Program) -> Report:
         """The definitions, kernels and code that the program becomes."""
         return self.engine.explain(program.graph, self.policy)
+
+    def tune(self, program: Program, seconds: float, progress: Callable[[Moment], None] | None) -> Tuning:
+        """Search the program's kernels; later compilations use what is found."""
+        return self.engine.tune(program.graph, self.policy, seconds, progress)
 
     def _constants(self, key: str) -> Mapping[str, Array] | None:
         data = self.engine.cache.get(_constants_key(key))

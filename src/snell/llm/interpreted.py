@@ -1,6 +1,7 @@
 """The reference interpreter as a ``Compiler``: slow, in float64 arithmetic, the judge of the compiled programs."""
 
 from collections.abc import Mapping
+from typing import NoReturn
 
 from snell.errors import UnsupportedError
 from snell.graph.interpret import interpret
@@ -18,7 +19,15 @@ class InterpretingCompiler:
 
     def explain(self, program: Program) -> object:
         """Nothing is compiled."""
-        raise UnsupportedError("interpreted programs are not compiled; load the model without a compiler of your own")
+        raise _not_compiled()
+
+    def tune(self, program: Program, seconds: float, progress: object) -> NoReturn:
+        """Nothing is compiled."""
+        raise _not_compiled()
+
+
+def _not_compiled() -> UnsupportedError:
+    return UnsupportedError("interpreted programs are not compiled; load the model without a compiler of your own")
 
 
 class _InterpretedProgram:

@@ -7,7 +7,7 @@ their first use.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal, Unpack, cast, overload
@@ -38,6 +38,7 @@ from snell.llm.vectors import finished_vectors, fitted_ids, pooling_named
 if TYPE_CHECKING:
     from snell.llm import chat_template, programs
     from snell.llm.chat_template import ChatTemplate
+    from snell.search.tuning import Moment, Tuning
 else:
     chat_template = deferred("snell.llm.chat_template")
     programs = deferred("snell.llm.programs")
@@ -220,6 +221,18 @@ class LanguageModel:
         return self._compiler.explain(
             programs.step_program(parts.decoder, parts.weights, self._cache, 1, StepResult.LAST_LOGITS)
         )
+
+    def tune(self, seconds: float, progress: Callable[[Moment], None] | None = None) -> list[Tuning]:
+        """Search for faster schedules of the programs that ``generate`` uses, an equal share of the time for each.
+
+        What is found is recorded in the cache folder; models that are loaded afterwards use it.
+        """
+        parts, sizes = self.parts, (1, self._chunk)
+        steps = (
+            programs.step_program(parts.decoder, parts.weights, self._cache, most, StepResult.LAST_LOGITS)
+            for most in sizes
+        )
+        return [self._compiler.tune(step, seconds / len(sizes), progress) for step in steps]
 
     def _variant(self, result: StepResult, most: int) -> CompiledProgram:
         """The program for steps of 1 to ``most`` tokens."""

@@ -6,7 +6,7 @@ the same order; two groups that differ only in which tensors they touch give equ
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from snell.loops.fused import fused_phases
@@ -27,6 +27,7 @@ from snell.loops.ir import (
 from snell.loops.lower import lower_stage
 from snell.loops.merge import merge_axes
 from snell.loops.packing import Packing, pack_operands
+from snell.loops.plan import HEURISTICS, Plan, StageChoice
 from snell.loops.prefetch import prefetches
 from snell.loops.pruning import pruned
 from snell.loops.retarget import rebuilt_stage, retarget_stage
@@ -40,7 +41,10 @@ from snell.rewrite.term import Index, Load, Tensor, Term, walk
 from snell.symbolic import Axis, Dim, Expr, as_expr
 from snell.targets import Target
 
-__all__ = ["BuiltKernel", "build_kernel", "renamed_kernel"]
+__all__ = ["BuiltKernel", "PlanSource", "build_kernel", "canonical_group", "planned_kernel", "renamed_kernel"]
+
+PlanSource = Callable[[Group], Plan]
+"""The plan of a canonical group: what a record says, or `HEURISTICS`."""
 
 _PACK_TICKETS = 16  # of a phase that copies an operand, at least
 
@@ -61,25 +65,38 @@ class BuiltKernel:
 
 
 def build_kernel(
-    group: Group, target: Target, threads: int, built: dict[Group, BuiltKernel], *, prunes: bool = True
+    group: Group,
+    target: Target,
+    threads: int,
+    built: dict[Group, BuiltKernel],
+    *,
+    prunes: bool = True,
+    plans: PlanSource = lambda _: HEURISTICS,
 ) -> BuiltKernel:
     """Schedule and lower one group; `built` remembers kernels by canonical group, so thirty equal layers build one.
 
-    `prunes`: loops leave out what masks make 0, so that a masked infinity or NaN makes no NaN.
+    `prunes`: loops leave out what masks make 0, so that a masked infinity or NaN makes no NaN.  `plans` tells what a
+    search found for a canonical group.
     """
-    canonical, names = _canonical(group)
+    canonical, names = canonical_group(group)
     found = built.get(canonical)
     if found is None:
-        found = built[canonical] = _build(canonical, target, threads, prunes)
-        for kernel in (found, *found.prepares):
-            verify(kernel.kernel)  # a wrong buffer would be written past its end: a few percent of compiling well spent
+        found = built[canonical] = planned_kernel(canonical, target, threads, plans(canonical), prunes=prunes)
     return renamed_kernel(found, names)
 
 
-def _build(canonical: Group, target: Target, threads: int, prunes: bool) -> BuiltKernel:
+def planned_kernel(canonical: Group, target: Target, threads: int, plan: Plan, *, prunes: bool = True) -> BuiltKernel:
+    """The kernel of a canonical group under a plan; CompileError where the plan does not fit it."""
+    found = _build(canonical, target, threads, prunes, plan)
+    for kernel in (found, *found.prepares):
+        verify(kernel.kernel)  # a wrong buffer would be written past its end: a few percent of compiling well spent
+    return found
+
+
+def _build(canonical: Group, target: Target, threads: int, prunes: bool, plan: Plan) -> BuiltKernel:
     if len(canonical.stages) == 1:
-        return _single(canonical, target, threads, prunes)
-    phases, local = fused_phases(canonical, target, threads, prunes=prunes)
+        return _single(canonical, target, threads, prunes, plan.stage(0))
+    phases, local = fused_phases(canonical, target, threads, prunes=prunes, plan=plan)
     used = _parameters(canonical, {b.tensor for b in local})
     return _built(canonical, used, (), phases)
 
@@ -140,7 +157,7 @@ def _expressions(item: Term) -> tuple[Expr, ...]:
             return ()
 
 
-def _canonical(group: Group) -> tuple[Group, dict[Tensor, Tensor]]:
+def canonical_group(group: Group) -> tuple[Group, dict[Tensor, Tensor]]:
     """Rename tensors by first use and axes by stage, so that equal groups become equal kernels."""
     order: dict[Tensor, Tensor] = {}
     for stage in group.stages:
@@ -160,11 +177,11 @@ def _canonical(group: Group) -> tuple[Group, dict[Tensor, Tensor]]:
     return Group(stages, outer, local, blocks), {new: old for old, new in order.items()}
 
 
-def _single(group: Group, target: Target, threads: int, prunes: bool) -> BuiltKernel:
+def _single(group: Group, target: Target, threads: int, prunes: bool, choice: StageChoice) -> BuiltKernel:
     """One stage: packing, then the compute phase.  Packing of a frozen operand is a kernel of its own, run once."""
     (whole,) = group.stages
     stage, origin = merge_axes(whole)
-    schedule = schedule_stage(stage, target, threads=threads)
+    schedule = schedule_stage(stage, target, threads=threads, choice=choice)
     fixed = [level.axis for level in schedule.tickets if level.step == 1] if schedule.own_copies else []
     packing = pack_operands(stage, schedule, BufferScope.WORKSPACE, fixed)
     phases: list[Phase] = []

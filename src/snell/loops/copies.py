@@ -18,7 +18,7 @@ from snell.rewrite.term import Load, Term, walk
 from snell.symbolic import Axis
 from snell.targets import Target
 
-__all__ = ["copying", "is_ticket_own", "ticket_rows"]
+__all__ = ["copying", "is_ticket_own", "may_be_ticket_own", "ticket_rows"]
 
 _TICKET_ROWS = 256  # rows of a ticket that makes its own copies: a pass over them stays in the second-level cache
 _COPY, _GATHERED_COPY, _COLD_COPY = 1.0, 3.0, 4.0  # cycles an element; cold: read, written, and read once more
@@ -27,19 +27,29 @@ _MOST_REPEATS = 2.0  # a copy within the core costs less than half of one throug
 
 
 def is_ticket_own(stage: Stage, packed: Iterable[Term], vector: Axis | None, unrolled: Axis | None) -> bool:
-    """Whether tickets copy these operands for themselves, all of them."""
-    copied = [item for item in packed if not is_packed_once(item)]
-    if not copied or unrolled is None or vector is None or vector in stage.reduced or stage.ranges:
+    """Whether tickets copy these operands for themselves, all of them: they may, and it pays."""
+    operands = tuple(packed)
+    if not may_be_ticket_own(stage, operands, vector, unrolled):
         return False
-    if not all(isinstance(axis.extent, int) for axis in stage.reduced):
-        return False
-    if not stage.holds_sums and math.prod(stage.extent(axis) for axis in stage.reduced) > 2 * PASS_LENGTH:
-        return False  # without passes, all of the operand's length would be alive at once
+    assert unrolled is not None
+    assert vector is not None
+    copied = [item for item in operands if not is_packed_once(item)]
     if any(_repeats(stage, item, vector, unrolled) > _MOST_REPEATS for item in copied):
         return False
     others = math.prod(stage.extent(axis) for axis in stage.axes if axis not in (vector, unrolled))
     columns = stage.extent(vector) / _PANEL
     return others * math.ceil(stage.extent(unrolled) / _TICKET_ROWS) * columns >= _LEAST_TICKETS
+
+
+def may_be_ticket_own(stage: Stage, packed: Iterable[Term], vector: Axis | None, unrolled: Axis | None) -> bool:
+    """Whether tickets can copy these operands for themselves: what one of them needs is known, and fits the core."""
+    copied = [item for item in packed if not is_packed_once(item)]
+    if not copied or unrolled is None or vector is None or vector in stage.reduced or stage.ranges:
+        return False
+    if not all(isinstance(axis.extent, int) for axis in stage.reduced):
+        return False
+    # without passes, all of the operand's length would be alive at once
+    return stage.holds_sums or math.prod(stage.extent(axis) for axis in stage.reduced) <= 2 * PASS_LENGTH
 
 
 def _repeats(stage: Stage, item: Term, vector: Axis, unrolled: Axis) -> float:

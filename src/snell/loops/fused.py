@@ -23,6 +23,7 @@ from snell.loops.grouping import Blocks, Group
 from snell.loops.ir import Allocate, Buffer, BufferScope, Dense, Level, Loop, Phase, Statement
 from snell.loops.lower import lower_stage
 from snell.loops.packing import pack_operands
+from snell.loops.plan import HEURISTICS, Plan, StageChoice
 from snell.loops.pruning import bounded_loop, pruned
 from snell.loops.schedule import StageSchedule, schedule_stage
 from snell.loops.stage import Stage
@@ -31,7 +32,7 @@ from snell.rewrite.term import Tensor
 from snell.symbolic import Axis, Expr, as_expr, as_size
 from snell.targets import Target
 
-__all__ = ["fused_phases"]
+__all__ = ["fused_phases", "placed_stages", "row_block"]
 
 _TILE_BYTES = 96 * 1024
 _LINES = 32  # rows walked together where they lie side by side: whole cache lines of each
@@ -39,17 +40,18 @@ _ROWS = 24  # rows of a few register tiles
 
 
 def fused_phases(
-    group: Group, target: Target, threads: int, *, prunes: bool
+    group: Group, target: Target, threads: int, *, prunes: bool, plan: Plan = HEURISTICS
 ) -> tuple[tuple[Phase, ...], tuple[Buffer, ...]]:
     """The phases, and the local buffers in them."""
-    rows, block = group.outer[-1], _row_block(group, target)
+    group = _with_block(group, plan.block)
+    rows, block = group.outer[-1], plan.rows or row_block(group, target)
     fixed = (*((axis, 1) for axis in group.outer[:-1]), (rows, block))
     once: list[Statement] = []
     packed: list[Buffer] = []
     nests: list[tuple[Statement, ...]] = []
-    stages = _placed(group, fixed)
-    for stage in stages:
-        schedule = _schedule(stage, group, target)
+    stages = placed_stages(group, fixed)
+    for place, stage in enumerate(stages):
+        schedule = _schedule(stage, group, target, plan.stage(place))
         packing = pack_operands(stage, schedule, BufferScope.LOCAL, group.outer)
         packed += packing.buffers
         for copy in packing.copies:
@@ -67,7 +69,15 @@ def fused_phases(
     return (Phase(tuple(tickets), body),), (*values, *packed)
 
 
-def _placed(group: Group, fixed: tuple[tuple[Axis, int], ...]) -> list[Stage]:
+def _with_block(group: Group, positions: int | None) -> Group:
+    """The group with blocks of so many positions of the innermost blocked axis."""
+    if positions is None or group.blocks is None:
+        return group
+    *outer, (axis, _) = group.blocks.levels
+    return replace(group, blocks=replace(group.blocks, levels=(*outer, (axis, positions))))
+
+
+def placed_stages(group: Group, fixed: tuple[tuple[Axis, int], ...]) -> list[Stage]:
     """The stages, restricted to a block of rows, and those of a step to a block of positions."""
     made = frozenset(stage.tensor for stage in group.stages)
     inner = group.blocks.levels if group.blocks is not None else ()
@@ -109,16 +119,16 @@ def _step_guards(group: Group, blocks: Blocks) -> frozenset[Expr]:
     return shared_guards(partials, known)
 
 
-def _schedule(stage: Stage, group: Group, target: Target) -> StageSchedule:
+def _schedule(stage: Stage, group: Group, target: Target, choice: StageChoice) -> StageSchedule:
     """Inner levels with the outer axes fixed; an axis walked one position at a time needs no level of its own."""
-    schedule = schedule_stage(stage, target, fixed=group.outer)
+    schedule = schedule_stage(stage, target, fixed=group.outer, choice=choice)
     inner = (*schedule.tickets, *schedule.levels)
     fixed = set(group.outer[:-1])
     levels = tuple(level for level in inner if level.axis not in fixed)
     return replace(schedule, tickets=(), levels=levels)
 
 
-def _row_block(group: Group, target: Target) -> int:
+def row_block(group: Group, target: Target) -> int:
     """Rows walked together: enough for the register tiles of product sums, few enough that local values stay in cache."""
     rows = group.outer[-1]
     widest = max(_row_bytes(stage, group) for stage in group.stages)

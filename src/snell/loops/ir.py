@@ -20,7 +20,7 @@ from typing import assert_never
 from snell.dtypes import DType
 from snell.graph.primitives import Op
 from snell.rewrite.term import Tensor, Term, term
-from snell.symbolic import Axis, Dim, Expr, Shape, as_expr
+from snell.symbolic import Axis, Dim, Expr, Shape, as_expr, product
 
 __all__ = [
     "Accumulator", "Allocate", "Block", "Blocked", "Buffer", "BufferScope", "Combine", "Dense", "Init", "Kernel", "Layout",
@@ -93,6 +93,17 @@ class Buffer:
     @property
     def dtype(self) -> DType:
         return self.tensor.dtype
+
+    @property
+    def stored_bytes(self) -> Expr:
+        """Bytes under the layout, blocks padded."""
+        if not isinstance(self.layout, Blocked):
+            return product(list(self.shape)) * self.dtype.itemsize
+        total = as_expr(self.dtype.itemsize)
+        for dimension, size in enumerate(self.shape):
+            largest = max((b.size for b in self.layout.blocks if b.dimension == dimension), default=1)
+            total = total * ((as_expr(size) + largest - 1) // largest * largest)
+        return total
 
 
 class Combine(Enum):

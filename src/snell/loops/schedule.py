@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from snell.loops.access import Access, access_of
-from snell.loops.copies import is_ticket_own, ticket_rows
+from snell.loops.copies import is_ticket_own, may_be_ticket_own, ticket_rows
 from snell.loops.ir import Combine, Level, LoopKind
+from snell.loops.plan import StageChoice
 from snell.loops.stage import Stage
 from snell.loops.tile import Tile, choose_tile, ordered_reductions, unrolled_reductions
 from snell.loops.traffic import MANY_ROWS, PASS_LENGTH
@@ -18,6 +19,7 @@ from snell.targets import Target
 
 __all__ = ["StageSchedule", "schedule_stage"]
 
+_OPEN = StageChoice()
 # Terms that one lane of a float accumulator may take, and how many it takes where there are more: few enough to be
 # exact to a few epsilons, many enough that adding up the blocks costs nothing (1 % of a dot product over 2²⁰).
 LONGEST_SUM = 4096
@@ -54,16 +56,23 @@ class StageSchedule:
         return min(steps) if steps else axis.extent if isinstance(axis.extent, int) else None
 
 
-def schedule_stage(stage: Stage, target: Target, *, fixed: Sequence[Axis] = (), threads: int = 1) -> StageSchedule:
+def schedule_stage(
+    stage: Stage,
+    target: Target,
+    *,
+    fixed: Sequence[Axis] = (),
+    threads: int = 1,
+    choice: StageChoice = _OPEN,
+) -> StageSchedule:
     """Levels for a stage; `fixed` axes already have their outer levels from an enclosing group (each still gets inner
-    levels here where its tile needs them)."""
-    tile = choose_tile(stage, target)
+    levels here where its tile needs them).  What `choice` leaves open is decided here."""
+    tile = choose_tile(stage, target, choice.tile)
     if not stage.partials:
-        return _elementwise(stage, tile, fixed, threads)
-    return _reduction(stage, tile, target, fixed, threads)
+        return _elementwise(stage, tile, fixed, threads, choice)
+    return _reduction(stage, tile, target, fixed, threads, choice)
 
 
-def _elementwise(stage: Stage, tile: Tile, fixed: Sequence[Axis], threads: int) -> StageSchedule:
+def _elementwise(stage: Stage, tile: Tile, fixed: Sequence[Axis], threads: int, choice: StageChoice) -> StageSchedule:
     others = [axis for axis in stage.axes if axis is not tile.vector]
     outer = tuple(Level(axis, 1) for axis in others if axis not in fixed)
     inner = tuple(Level(axis, 1) for axis in others if axis in fixed)
@@ -75,6 +84,8 @@ def _elementwise(stage: Stage, tile: Tile, fixed: Sequence[Axis], threads: int) 
         return StageSchedule(outer, body, tile=tile)
     rows = math.prod(stage.extent(level.axis) for level in outer)
     block = _ticket_block(stage.extent(tile.vector), step, rows, threads)
+    if choice.columns is not None:
+        block = _round_up(choice.columns, step)
     return StageSchedule((*outer, Level(tile.vector, block)), body, tile=tile)
 
 
@@ -89,21 +100,26 @@ def _vector_levels(tile: Tile, step: int) -> tuple[Level, ...]:
     return (Level(tile.vector, step), Level(tile.vector, tile.lanes, LoopKind.VECTOR))
 
 
-def _reduction(stage: Stage, tile: Tile, target: Target, fixed: Sequence[Axis], threads: int) -> StageSchedule:
+def _reduction(
+    stage: Stage, tile: Tile, target: Target, fixed: Sequence[Axis], threads: int, choice: StageChoice
+) -> StageSchedule:
     vector = tile.vector
     reduces_lanes = vector in stage.reduced
     others = [a for a in stage.axes if a is not vector and a is not tile.unrolled]
     outer = [Level(a, 1) for a in others if a not in fixed]
     inner = [Level(a, 1) for a in others if a in fixed]
-    passes = [] if fixed else _passes(stage, tile, target)
+    passes = [] if fixed else _passes(stage, tile, target, choice.passes)
     length = math.prod(stage.extent(axis) for axis in stage.reduced)
     for level in passes:
         length *= level.step / stage.extent(level.axis)
     own = not fixed and is_ticket_own(stage, tile.packed, vector, tile.unrolled)
+    if choice.own_copies is not None:
+        own = choice.own_copies and not fixed and may_be_ticket_own(stage, tile.packed, vector, tile.unrolled)
     if own:
         blocks = _own_blocks(stage, tile, threads, outer)
     else:
         blocks = [] if fixed else _blocks(stage, tile, target, threads, outer, bool(passes), length)
+    blocks = [_chosen_block(level, tile, choice) for level in blocks]
     data: list[Level] = []
     if own and tile.unrolled is not None and blocks[0].step > 2 * _OWN_TILES * tile.count:
         data.append(Level(tile.unrolled, _OWN_TILES * tile.count))
@@ -120,7 +136,16 @@ def _reduction(stage: Stage, tile: Tile, target: Target, fixed: Sequence[Axis], 
     return StageSchedule((*outer, *blocks), levels, partial, tuple(passes), tile.packed, panel, tile, own)
 
 
-def _passes(stage: Stage, tile: Tile, target: Target) -> list[Level]:
+def _chosen_block(level: Level, tile: Tile, choice: StageChoice) -> Level:
+    """A ticket's rows or columns as chosen, in whole tiles."""
+    rows = level.axis == tile.unrolled
+    chosen = choice.rows if rows else choice.columns
+    if chosen is None:
+        return level
+    return Level(level.axis, _round_up(chosen, tile.count if rows else tile.lanes * tile.vectors))
+
+
+def _passes(stage: Stage, tile: Tile, target: Target, chosen: int | None) -> list[Level]:
     """A long reduction runs in passes over the result, so that what a pass reads stays in cache or is read in order.
 
     Only where the result itself can hold the sums between passes.
@@ -129,6 +154,8 @@ def _passes(stage: Stage, tile: Tile, target: Target) -> list[Level]:
         return []
     if any(as_expr(axis.extent).bounds()[0] < 1 for axis in stage.reduced):
         return []  # no pass would run, and nothing be stored
+    if chosen is not None:
+        return _chosen_passes(stage, tile, chosen)
     if not _has_many_rows(stage, tile):
         return _row_passes(stage, tile, target)
     order = ordered_reductions(stage, tile.vector)
@@ -141,6 +168,13 @@ def _passes(stage: Stage, tile: Tile, target: Target) -> list[Level]:
             return [*(Level(axis, 1) for axis in order[:k]), Level(order[k], step)]
         length *= extent
     return []
+
+
+def _chosen_passes(stage: Stage, tile: Tile, positions: int) -> list[Level]:
+    order = ordered_reductions(stage, tile.vector)
+    if not positions or positions >= stage.extent(order[-1]):
+        return []
+    return [*(Level(axis, 1) for axis in order[:-1]), Level(order[-1], min(positions, LONGEST_SUM))]
 
 
 def _has_many_rows(stage: Stage, tile: Tile) -> bool:

@@ -6,13 +6,16 @@ latency of an addition, horizontal sums, and lanes wasted on short axes.  Nothin
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from snell.errors import CompileError
 from snell.graph.primitives import Mul
 from snell.loops.access import Access, access_of
 from snell.loops.copies import copying
+from snell.loops.plan import TileChoice
 from snell.loops.stage import Stage
 from snell.loops.traffic import (
     LONG_JUMP,
@@ -34,10 +37,13 @@ __all__ = [
     "choose_tile",
     "lanes_of",
     "ordered_reductions",
+    "possible_tiles",
     "reduced_rank",
     "unrolled_reductions",
 ]
 
+_VECTORS, _COUNTS = (1, 2, 3, 4), (1, 2, 3, 4, 5, 6, 8)
+_MOST_VECTORS, _MOST_ROWS = 8, 16  # that a search tries
 _UNROLL = 4
 _DECODING = 6  # registers that converting operands takes in flight; fewer make the register allocator spill (measured)
 _LATENCY = 4.0
@@ -75,23 +81,55 @@ def _is_computed(item: Term) -> bool:
     return not isinstance(item.op, Load) and item.dtype.is_float
 
 
-def choose_tile(stage: Stage, target: Target) -> Tile:
-    """The cheapest tile of the stage on the target; ties go to the first candidate, so the choice is deterministic."""
+def choose_tile(stage: Stage, target: Target, choice: TileChoice | None = None) -> Tile:
+    """The cheapest tile of the stage on the target, or the chosen one; CompileError where that is none of the stage's.
+
+    Ties go to the first candidate, so the choice is deterministic.
+    """
     if any(axis.extent == 0 for axis in stage.axes):
         return Tile(None, 1, 1)  # nothing runs, and a buffer without elements has no strides for lanes
     lanes = lanes_of(stage, target)
+    if choice is not None:
+        return _chosen_tile(stage, lanes, choice, target)
     if not stage.partials:
         return _elementwise_tile(stage, lanes)
     best: tuple[float, Tile] | None = None
     for frame in _frames(stage, lanes, target):
-        for vectors in (1, 2, 3, 4):
-            for count in (1, 2, 3, 4, 5, 6, 8) if frame.unrolled is not None else (1,):
-                for chains in frame.chains(vectors, count):
-                    if frame.fits(vectors, count, chains, target):
-                        cost = frame.cost(vectors, count, chains)
-                        if best is None or cost < best[0] - 1e-9:
-                            best = (cost, frame.tile(vectors, count, chains))
+        for vectors, count, chains in frame.counts(_VECTORS, _COUNTS, target):
+            cost = frame.cost(vectors, count, chains)
+            if best is None or cost < best[0] - 1e-9:
+                best = (cost, frame.tile(vectors, count, chains))
     return best[1] if best is not None else Tile(None, 1, 1)
+
+
+def possible_tiles(stage: Stage, target: Target) -> Iterator[tuple[float, TileChoice]]:
+    """Every tile that a search may try, and its cost in cycles per element of the iteration space."""
+    lanes = lanes_of(stage, target)
+    places = {axis: place for place, axis in enumerate((*stage.axes, *stage.reduced))}
+    if not stage.partials:
+        for axis in (axis for axis in stage.axes if stage.extent(axis) > 1):
+            for vectors in range(1, _MOST_VECTORS + 1):
+                yield 1.0 / vectors, TileChoice(places[axis], None, False, vectors, 1, 1)
+        return
+    for frame in _frames(stage, lanes, target):
+        unrolled = None if frame.unrolled is None else places[frame.unrolled]
+        counts = range(1, _MOST_VECTORS + 1), range(1, _MOST_ROWS + 1)
+        for vectors, count, chains in frame.counts(*counts, target):
+            tile = TileChoice(places[frame.vector], unrolled, bool(frame.packed), vectors, count, chains)
+            yield frame.cost(vectors, count, chains), tile
+
+
+def _chosen_tile(stage: Stage, lanes: int, choice: TileChoice, target: Target) -> Tile:
+    axes = (*stage.axes, *stage.reduced)
+    if max(choice.vector, choice.unrolled or 0) >= len(axes):
+        raise CompileError(f"the tile {choice} is one of another stage; this one has {len(axes)} axes")
+    vector, unrolled = axes[choice.vector], None if choice.unrolled is None else axes[choice.unrolled]
+    if not stage.partials:
+        return Tile(vector, lanes, choice.vectors)
+    for frame in _frames(stage, lanes, target):
+        if (frame.vector, frame.unrolled, bool(frame.packed)) == (vector, unrolled, choice.packs):
+            return frame.tile(choice.vectors, choice.count, choice.chains)
+    raise CompileError(f"the stage has no tile {choice}; drop the record it comes from")
 
 
 def _elementwise_tile(stage: Stage, lanes: int) -> Tile:
@@ -215,6 +253,14 @@ class _Frame:
         accumulators = vectors * count * len(self.stage.partials)
         longest = max((self.stage.extent(axis) for axis in self.stage.reduced), default=1)
         return (int(max(1, min(4, 8 // max(1, accumulators), longest))),)
+
+    def counts(self, vectors: Iterable[int], counts: Iterable[int], target: Target) -> Iterator[tuple[int, int, int]]:
+        """Registers along the vector axis, unrolled rows and chains that fit the nest and the registers."""
+        rows = tuple(counts) if self.unrolled is not None else (1,)
+        for width, count in itertools.product(vectors, rows):
+            for chains in self.chains(width, count):
+                if self.fits(width, count, chains, target):
+                    yield width, count, chains
 
     def accumulators(self, vectors: int, count: int, chains: int) -> int:
         """Registers of sums: lanes of a reduced vector axis are partial sums already."""

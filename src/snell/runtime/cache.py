@@ -93,6 +93,11 @@ class Cache:
             self.put(key, payload)
         return payload
 
+    def drop(self, key: str) -> None:
+        """Remove an entry where there is one."""
+        with contextlib.suppress(OSError):
+            self._path(key).unlink()
+
     def info(self) -> CacheInfo:
         """Count the entries and their bytes."""
         with _reported("read", self.folder):

@@ -13,8 +13,8 @@ __all__ = ["suite_plot"]
 
 _LEFT, _WIDTH, _ROW, _TOP, _BOTTOM, _RIGHT = 270, 920, 22, 44, 40, 30
 _COLOURS = {
-    "snell": "#0b6a8f", "numpy": "#8a8a2e", "torch": "#d1552c", "torch.compile": "#9c3a6b", "jax": "#5d4fa3",
-    "onnxruntime": "#3f8f5b", "openvino": "#b8860b", "llama.cpp": "#6d6d72",
+    "snell": "#0b6a8f", "snell+search": "#3aa0c9", "numpy": "#8a8a2e", "torch": "#d1552c", "torch.compile": "#9c3a6b",
+    "jax": "#5d4fa3", "onnxruntime": "#3f8f5b", "openvino": "#b8860b", "llama.cpp": "#6d6d72",
 }  # fmt: skip
 _OTHER = "#444444"
 _STYLE = (
@@ -27,7 +27,7 @@ def suite_plot(lines: Iterable[Line]) -> str:
     """The latest figures of one suite on one machine."""
     shown = latest(lines)
     benches = list(dict.fromkeys(line.bench for line in shown))
-    impls = sorted({line.impl for line in shown}, key=lambda impl: (impl != "snell", impl))
+    impls = sorted({line.impl for line in shown}, key=lambda impl: (not impl.startswith("snell"), impl))
     shares = {bench: _shares([line for line in shown if line.bench == bench]) for bench in benches}
     most = max(1.0, *(share for row in shares.values() for share in row.values())) if shares else 1.0
     height = _TOP + _ROW * len(benches) + _BOTTOM
@@ -46,7 +46,7 @@ def _shares(own: Sequence[Line]) -> dict[str, float]:
     speeds = {line.impl: line.speed(line.value) for line in own if line.value}
     limits = [line.speed(line.limit) for line in own if line.limit]
     whole = max(limits) if limits else max(speeds.values(), default=1.0)
-    order = sorted(speeds, key=lambda impl: (impl != "snell", impl))
+    order = sorted(speeds, key=lambda impl: (not impl.startswith("snell"), impl))
     return {impl: speeds[impl] / whole for impl in order}
 
 
@@ -68,7 +68,7 @@ def _legend(impls: Sequence[str]) -> list[str]:
     for impl in impls:
         parts.append(f'<circle cx="{x:.0f}" cy="16" r="5" fill="{_COLOURS.get(impl, _OTHER)}"/>')
         parts.append(f'<text x="{x + 10:.0f}" y="20">{escape(impl)}</text>')
-        x += 26 + 7 * len(impl)
+        x += 30 + 7 * len(impl)
     return parts
 
 

@@ -12,7 +12,7 @@ SNELL = "snell"
 def suite_table(lines: Iterable[Line]) -> str:
     """A row a benchmark, a column an implementation, of one machine; the best figure is bold."""
     shown = latest(lines)
-    impls = sorted({line.impl for line in shown}, key=lambda impl: (impl != SNELL, impl))
+    impls = sorted({line.impl for line in shown}, key=lambda impl: (not impl.startswith(SNELL), impl))
     has_peak = any(line.peak_bytes and line.impl == SNELL for line in shown)
     heads = ["bench", "unit", *impls, "limit", *(["snell's peak memory"] if has_peak else [])]
     rows = [_row(bench, shown, impls, has_peak) for bench in dict.fromkeys(line.bench for line in shown)]

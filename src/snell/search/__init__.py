@@ -1,0 +1,1 @@
+"""snell.search: complete schedules sampled, ranked, checked, timed on the machine, and recorded."""

@@ -1,0 +1,71 @@
+"""Random operands for a candidate, by dtype, and how far two results of the same arithmetic may differ."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from snell.loops.ir import Buffer
+from snell.symbolic import Dim, as_expr
+
+__all__ = ["difference", "operand", "shape_at"]
+
+Array = np.ndarray[Any, Any]
+
+_INDICES = 97  # random integers are below this: guards and clamps keep loaded indices inside
+_BYTES = (0x28, 0x3C)  # as halves of 16-bit and quarters of 32-bit floats: moderate numbers, never infinite
+
+
+def shape_at(buffer: Buffer, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    """The shape of a buffer at given sizes."""
+    return tuple(int(as_expr(size).evaluate(_values(size, sizes))) for size in buffer.shape)
+
+
+def _values(size: object, sizes: Mapping[str, int]) -> dict[Dim, int]:
+    return {dim: sizes[dim.name] for dim in as_expr(size).dims()}
+
+
+def operand(buffer: Buffer, sizes: Mapping[str, int], generator: np.random.Generator) -> Array:
+    """An array for a buffer that is read; the same numbers for the same generator."""
+    storage = buffer.tensor.storage
+    shape = shape_at(buffer, sizes)
+    if storage is not None:
+        reach = storage.offset + sum(abs(s) * max(n - 1, 0) for s, n in zip(storage.strides, shape, strict=True))
+        return generator.integers(*_BYTES, reach + buffer.dtype.itemsize, dtype=np.uint8)
+    dtype = buffer.dtype.numpy
+    if buffer.dtype.is_float:
+        return generator.standard_normal(shape, dtype=np.float32).astype(dtype)
+    if dtype == np.bool_:
+        return generator.integers(0, 2, shape).astype(np.bool_)
+    return generator.integers(0, _INDICES, shape).astype(dtype)
+
+
+def difference(result: Array, expected: Array, terms: float) -> str | None:
+    """Where two results of sums of so many terms differ by more than their order explains; None where they do not.
+
+    Rounding errors of a sum in any order are below `terms·ε` of its terms' sum, and some `√terms·ε` typically; an error of
+    indices or tails is as large as a value.
+    """
+    if expected.dtype.kind in "biu":
+        wrong = result != expected
+    else:
+        one, other = result.astype(np.float64), expected.astype(np.float64)
+        finite = np.isfinite(other)
+        scale = float(np.abs(other[finite]).max()) if finite.any() else 0.0
+        epsilon = _epsilon(expected.dtype)
+        allowed = 32.0 * epsilon * (1.0 + math.sqrt(terms)) * max(scale, 1e-30)
+        with np.errstate(invalid="ignore"):
+            wrong = ~((np.abs(one - other) <= allowed) | (one == other) | (np.isnan(one) & np.isnan(other)))
+    if not wrong.any():
+        return None
+    place = tuple(int(k) for k in np.argwhere(wrong)[0])
+    return f"{int(wrong.sum())} of {wrong.size} values differ, first at {place}: {result[place]} instead of {expected[place]}"
+
+
+def _epsilon(dtype: np.dtype[Any]) -> float:
+    if dtype.itemsize == 2:
+        return 2.0**-7 if dtype.name == "bfloat16" else 2.0**-10
+    return float(np.finfo(dtype).eps)
