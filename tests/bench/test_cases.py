@@ -22,6 +22,10 @@ def test_any_size_has_a_name() -> None:
     assert parse_case("matmul/3x5x7/bf16") == Matmul(3, 5, 7, "bf16")
 
 
+def test_a_product_with_a_constant_has_a_name_of_its_own() -> None:
+    assert parse_case("matmul/3x5x7/f32/const") == Matmul(3, 5, 7, "f32", constant=True)
+
+
 @pytest.mark.parametrize("name", ["matmul", "matmul/3x5/f32", "matmul/3x5x7/f64", "nothing/1", "llm/smollm2/bogus", ""])
 def test_a_name_that_means_nothing_is_refused(name: str) -> None:
     with pytest.raises(UnsupportedError, match="expected a name such as"):
@@ -29,7 +33,9 @@ def test_a_name_that_means_nothing_is_refused(name: str) -> None:
 
 
 def test_a_suite_can_be_asked_for_by_prefix() -> None:
-    assert [case.name for case in suite("attention/causal")] == [f"attention/causal/{s}" for s in (128, 512, 2048)]
+    assert [case.name for case in suite("attention/causal")] == [
+        f"attention/causal/{s}" for s in (128, 512, 2048, 8192)
+    ]
 
 
 def test_all_is_every_suite() -> None:

@@ -4,12 +4,14 @@ import json
 
 import pytest
 
-from snell.bench import MachineLimits, Measured, Missing, json_line
+from snell.bench import MachineLimits, Measured, Missing, Origin, json_line
 from snell.bench.cases import Fused, FusedLine, Matmul
 from snell.bench.environment import worker_environment
-from snell.bench.limits import limit, machine_limits
+from snell.bench.limits import limit
 from snell.bench.measurement import summarise
+from snell.runtime.limits import machine_limits
 
+ORIGIN = Origin("2026-01-02T03:04:05+00:00", "a machine", "1.2.3")
 CASE = Matmul(100, 100, 100, "f32")
 
 
@@ -30,16 +32,17 @@ def test_a_single_reading_has_no_spread() -> None:
 
 
 def test_a_figure_is_one_line_of_json() -> None:
-    line = json_line(Measured(CASE, "snell", 12.5, 0.01, 9, 2, None))
+    line = json_line(Measured(CASE, "snell", 12.5, 0.01, 9, 2, None), ORIGIN)
     assert "\n" not in line
     fields = json.loads(line)
     assert fields["bench"] == "matmul/100x100x100/f32"
     assert (fields["impl"], fields["value"], fields["unit"]) == ("snell", 12.5, "GFLOP/s")
     assert (fields["threads"], fields["n"]) == (2, 9)
+    assert (fields["date"], fields["machine"], fields["version"]) == (ORIGIN.date, ORIGIN.machine, ORIGIN.version)
 
 
 def test_a_missing_figure_has_a_reason_and_no_value() -> None:
-    fields = json.loads(json_line(Missing(CASE, "jax", "it crashed", failed=True)))
+    fields = json.loads(json_line(Missing(CASE, "jax", "it crashed", failed=True), ORIGIN))
     assert fields["value"] is None
     assert fields["reason"] == "it crashed"
 

@@ -81,3 +81,23 @@ def test_a_peer_that_is_not_installed_is_listed(monkeypatch: pytest.MonkeyPatch)
 def test_an_unknown_peer_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="bogus"):
         choose("numpy,bogus")
+
+
+def test_a_long_attention_is_for_snell_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("snell.bench.runner.reference", lambda case, operands: operands[0])
+    [outcome] = run([parse_case("attention/full/8192")], [IMPLEMENTATIONS["numpy"]], QUICK, LIMITS, environment())
+    assert isinstance(outcome, Missing)
+    assert not outcome.failed
+
+
+def test_a_constant_operand_is_measured_and_its_answer_checked() -> None:
+    outcomes = list(
+        run([parse_case("matmul/8x6x4/f32/const")], [IMPLEMENTATIONS["numpy"]], QUICK, LIMITS, environment())
+    )
+    assert [isinstance(outcome, Measured) for outcome in outcomes] == [True]
+
+
+def test_a_figure_has_the_peak_memory_of_its_process(numpy_worker: WorkerProcess) -> None:
+    numpy_worker.prepare("matmul/8x8x8/f32", None)
+    numpy_worker.measure(1)
+    assert (numpy_worker.peak() or 1 << 24) >= 1 << 24

@@ -203,7 +203,7 @@ def test_a_spent_budget_gives_the_best_found_and_says_why(budget: Budget, reason
 
 
 def test_a_rule_that_mixes_types_is_reported_and_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    wrong = rule("wrong", Tag.EXACT, "(= t (Cast d a))", "(union t a)", lambda: (x(I), x(I)), lambda: x(I))
+    wrong = rule("wrong", Tag.EXACT, "Wrong.", "(= t (Cast d a))", "(union t a)", lambda: (x(I), x(I)), lambda: x(I))
     broken = Workshop([*RULES, wrong])
     monkeypatch.setattr("snell.rewrite.rewrite._WORKSHOPS", _Fixed(broken))
     root = add(cast(x(I, dtype=f16), f32), y(I))

@@ -2,10 +2,11 @@
 
 from snell.bench.cases import Case, parse_case
 from snell.bench.implementations import Chosen, Implementation, choose
-from snell.bench.limits import MachineLimits, machine_limits
-from snell.bench.measurement import Measured, Missing, Outcome, json_line
+from snell.bench.measurement import Measured, Missing, Origin, Outcome, json_line
+from snell.bench.origin import origin
 from snell.bench.runner import Options, run
 from snell.bench.suites import SUITES, suite
+from snell.runtime.limits import MachineLimits, machine_limits
 
 __all__ = [
     "SUITES",
@@ -16,10 +17,12 @@ __all__ = [
     "Measured",
     "Missing",
     "Options",
+    "Origin",
     "Outcome",
     "choose",
     "json_line",
     "machine_limits",
+    "origin",
     "parse_case",
     "run",
     "suite",

@@ -28,6 +28,7 @@ __all__ = [
 ]
 
 HEADS, HEAD_DIM = 12, 64
+LONGEST_OF_PEERS = 4096
 MINILM_LAYERS, MINILM_DIM, MINILM_HIDDEN = 6, 384, 1536
 DECODED_TOKENS = 32
 
@@ -67,17 +68,18 @@ class StartupFigure(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Matmul:
-    """``(m, k) @ (k, n)``; the right operand is a weight and may be laid out in advance."""
+    """``(m, k) @ (k, n)``; a ``constant`` right operand is known when compiling and may be laid out in advance."""
 
     m: int
     k: int
     n: int
     dtype: str
+    constant: bool = False
     unit: ClassVar[str] = "GFLOP/s"
 
     @property
     def name(self) -> str:
-        return f"matmul/{self.m}x{self.k}x{self.n}/{self.dtype}"
+        return f"matmul/{self.m}x{self.k}x{self.n}/{self.dtype}{'/const' if self.constant else ''}"
 
     @property
     def flops(self) -> int:
@@ -115,11 +117,19 @@ class Fused:
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """Scaled dot-product attention, (1, 12, sequence, 64) in f32."""
+    """Scaled dot-product attention, (1, 12, sequence, 64) in f32.
+
+    Long sequences are for snell alone: others may store every score, 12 * 8192² of them in 3 GiB.
+    """
 
     causal: bool
     sequence: int
     unit: ClassVar[str] = "ms"
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether only snell runs it."""
+        return self.sequence > LONGEST_OF_PEERS
 
     @property
     def name(self) -> str:
@@ -250,8 +260,8 @@ def parse_case(name: str) -> Case:
 
 
 def _matmul(text: str) -> Matmul | None:
-    match = re.fullmatch(r"(\d+)x(\d+)x(\d+)/(f32|bf16)", text)
-    return Matmul(int(match[1]), int(match[2]), int(match[3]), match[4]) if match else None
+    match = re.fullmatch(r"(\d+)x(\d+)x(\d+)/(f32|bf16)(/const)?", text)
+    return Matmul(int(match[1]), int(match[2]), int(match[3]), match[4], match[5] is not None) if match else None
 
 
 def _fused(text: str) -> Fused | None:

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 
 from snell.errors import UnsupportedError
 
-__all__ = ["IMPLEMENTATIONS", "Chosen", "Implementation", "choose"]
+__all__ = ["IMPLEMENTATIONS", "SEARCHED", "SNELL", "Chosen", "Implementation", "choose"]
 
 
 @dataclass(frozen=True, slots=True)

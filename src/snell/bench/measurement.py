@@ -6,16 +6,19 @@
 import json
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from snell.bench.cases import Case
 
-__all__ = ["Measured", "Missing", "Outcome", "json_line", "summarise"]
+__all__ = ["Measured", "Missing", "Origin", "Outcome", "json_line", "summarise"]
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The median of n repeats in the case's unit; ``spread`` is their interquartile range over the median."""
+    """The median of n repeats in the case's unit; ``spread`` is their interquartile range over the median.
+
+    ``peak_bytes``: the most that the process had resident while it prepared and ran the case, where known.
+    """
 
     case: Case
     implementation: str
@@ -24,6 +27,7 @@ class Measured:
     n: int
     threads: int
     limit: float | None = None
+    peak_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,15 @@ class Missing:
 Outcome = Measured | Missing
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """When (ISO 8601), on what machine and with which version of snell a line was measured: what makes it history."""
+
+    date: str
+    machine: str
+    version: str
+
+
 def summarise(
     case: Case, implementation: str, readings: Sequence[float], threads: int, limit: float | None
 ) -> Measured:
@@ -50,13 +63,14 @@ def summarise(
     return Measured(case, implementation, median, spread, len(values), threads, limit)
 
 
-def json_line(outcome: Outcome) -> str:
+def json_line(outcome: Outcome, origin: Origin) -> str:
     """One line of JSON without a newline; a missing figure has ``value`` null and a ``reason``."""
     fields: dict[str, object] = {"bench": outcome.case.name, "impl": outcome.implementation}
     match outcome:
         case Measured():
             fields |= {"value": outcome.value, "unit": outcome.case.unit, "threads": outcome.threads}
             fields |= {"n": outcome.n, "spread": outcome.spread, "limit": outcome.limit}
+            fields["peak_bytes"] = outcome.peak_bytes
         case Missing():
             fields |= {"value": None, "unit": outcome.case.unit, "reason": outcome.reason}
-    return json.dumps(fields)
+    return json.dumps(fields | asdict(origin))

@@ -16,15 +16,18 @@ import numpy as np
 from snell.bench.arrays import inputs, reference, tolerance
 from snell.bench.cases import Attention, Bert, Case, Fused, Llm, LlmFigure, Matmul, Startup, StartupFigure
 from snell.bench.environment import search_environment, worker_environment
-from snell.bench.implementations import Implementation
-from snell.bench.limits import ArithmeticMeter, MachineLimits, limit
+from snell.bench.implementations import SEARCHED, SNELL, Implementation
+from snell.bench.limits import limit
 from snell.bench.measurement import Missing, Outcome, summarise
 from snell.bench.minilm import minilm_reference
 from snell.bench.worker_process import WorkerError, WorkerProcess
 from snell.config import Config
 from snell.errors import UnsupportedError
+from snell.runtime.limits import ArithmeticMeter, MachineLimits
 
 __all__ = ["Options", "run"]
+
+_OWN = (SNELL.name, SEARCHED.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,9 @@ def _run_case(
     ready: list[_Ready] = []
     expected = _expected(case)
     for worker in workers:
+        if isinstance(case, Attention) and case.is_alone and worker.implementation not in _OWN:
+            yield Missing(case, worker.implementation, "a sequence this long is for snell alone", failed=False)
+            continue
         try:
             _prepare(worker, case, expected)
             ready.append(_Ready(worker, _warm_up(worker, case, options)))
@@ -100,8 +106,10 @@ def _run_case(
     readings, failures = _take_turns(ready, _repeats(case, options), options.pause_seconds, beside)
     if flops:
         limits = replace(limits, f32_flops_per_second=statistics.median(flops))
+    peaks = {each.worker.implementation: each.worker.peak() for each in ready if each.worker.implementation in readings}
     for name, values in readings.items():
-        yield summarise(case, name, values, options.threads, limit(case, limits))
+        figure = summarise(case, name, values, options.threads, limit(case, limits))
+        yield replace(figure, peak_bytes=peaks[name])
     for name, reason in failures.items():
         yield Missing(case, name, reason, failed=True)
 

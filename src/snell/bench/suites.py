@@ -40,12 +40,17 @@ _FUSED_LINES = (
     (FusedLine.EPILOGUE, (512, 768)),
     (FusedLine.SUM, (4096, 4096)),
 )
-_SEQUENCES = (128, 512, 2048)
+_SEQUENCES = (128, 512, 2048, 8192)
 _BERT_SIZES = ((1, 32), (1, 128), (8, 128))
 _LLMS = ("smollm2", "gemma3-270m")
 
 SUITES: dict[str, tuple[Case, ...]] = {
-    "matmul": tuple(Matmul(m, k, n, dtype) for dtype in ("f32", "bf16") for m, k, n in _MATMUL_SIZES),
+    "matmul": tuple(
+        Matmul(*size, dtype, constant)
+        for dtype in ("f32", "bf16")
+        for size in _MATMUL_SIZES
+        for constant in (False, True)
+    ),
     "fused": tuple(Fused(line, shape) for line, shape in _FUSED_LINES),
     "attention": tuple(Attention(causal, sequence) for causal in (False, True) for sequence in _SEQUENCES),
     "bert": tuple(Bert(batch, sequence, dtype) for dtype in ("f32", "bf16") for batch, sequence in _BERT_SIZES),

@@ -4,6 +4,7 @@ It answers requests, one line of JSON each, on its standard input and output:
 
     {"do": "prepare", "case": NAME, "output": PATH or null}  ->  {"ok": true, "output": true or false}
     {"do": "measure", "inner": N}                            ->  {"readings": [seconds or bytes of one call, …]}
+    {"do": "peak"}                                           ->  {"peak": bytes resident at most since prepare, or null}
 
 or ``{"unsupported": why}`` or ``{"error": why}``. ``output`` is a ``.npy`` file for the result of one call. What the
 implementation itself writes to its standard output goes to standard error. The worker ends when its input does.
@@ -21,6 +22,7 @@ import numpy as np
 
 from snell.bench.cases import Case, parse_case
 from snell.bench.implementations import IMPLEMENTATIONS
+from snell.bench.peak import forget_peak, peak_bytes
 from snell.bench.peers.peer import Program, Timed
 from snell.errors import UnsupportedError
 
@@ -36,6 +38,7 @@ class _Worker:
         self._prepare = prepare
         self._threads = threads
         self._program: Program | None = None
+        self._is_own_peak = False
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         try:
@@ -44,6 +47,8 @@ class _Worker:
                     return self._prepared(name, path)
                 case {"do": "measure", "inner": int(inner)} if self._program is not None:
                     return {"readings": self._program.measure(inner)}
+                case {"do": "peak"}:
+                    return {"peak": peak_bytes() if self._is_own_peak else None}
                 case _:
                     return {"error": f"expected a prepare or, after it, a measure request, received {request}"}
         except UnsupportedError as error:
@@ -56,6 +61,7 @@ class _Worker:
     def _prepared(self, name: str, path: str | None) -> dict[str, Any]:
         # The previous case's memory is given back before the next one's is taken.
         self._program = None
+        self._is_own_peak = forget_peak()
         program = self._program = self._prepare(parse_case(name), self._threads)
         match program:
             case Timed(output=output) if output is not None and path is not None:

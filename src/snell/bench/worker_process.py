@@ -42,6 +42,10 @@ class WorkerProcess:
         """Readings of one call each from the prepared program."""
         return self._ask({"do": "measure", "inner": inner}, MEASURE_SECONDS)["readings"]
 
+    def peak(self) -> int | None:
+        """Bytes that the process had resident at most since it prepared the case; None where that is not known."""
+        return self._ask({"do": "peak"}, MEASURE_SECONDS)["peak"]
+
     def close(self) -> None:
         """End the process."""
         process, self._process = self._process, None

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from snell.bench import SUITES, Case, Options, choose, json_line, machine_limits, run, suite
-from snell.bench.measurement import Outcome
+from snell.bench import SUITES, Case, Options, Origin, Outcome, choose, json_line, machine_limits, origin, run, suite
+from snell.bench.history import read_lines, write_report
 from snell.cli.bench_table import failures, footer, limits_line, rows, table
 from snell.cli.console import errors, output
 from snell.config import Config, available_threads, process_environment
@@ -29,12 +29,21 @@ def bench(
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write JSON lines.")] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads of every implementation.")] = None,
     repeats: Annotated[int, typer.Option(min=9, help="Readings of each figure.")] = 9,
+    report: Annotated[
+        list[Path] | None,
+        typer.Option("--report", metavar="FILE", help="Measure nothing: make the page of figures from such lines."),
+    ] = None,
+    docs: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the page of --report is.")] = Path("docs"),
     search: Annotated[
         float, typer.Option(min=0.0, help="Also measure snell after so many seconds of search a line.")
     ] = 0.0,
     names: Annotated[bool, typer.Option("--list", help="List the benchmarks and stop.")] = False,
 ) -> None:
     """Measure snell beside the installed peers."""
+    if report:
+        for path in write_report(docs, read_lines(report)):
+            errors.print(f"wrote {path}", highlight=False)
+        return
     cases = suite(suite_name)
     if names:
         for case in cases:
@@ -50,10 +59,11 @@ def bench(
     limits = machine_limits(count)
     options = Options(threads=count, repeats=repeats, search_seconds=search)
     outcomes: list[Outcome] = []
+    here = origin(count)
     try:
         for outcome in run(cases, chosen.installed, options, limits, environ, begin=_begin):
             outcomes.append(outcome)
-            _append(json_file, outcome, first=len(outcomes) == 1)
+            _append(json_file, outcome, here, first=len(outcomes) == 1)
     except KeyboardInterrupt:
         # What was measured until then is worth showing.
         errors.print("stopped")
@@ -72,11 +82,11 @@ def _begin(case: Case) -> None:
     errors.print(case.name, style="dim")
 
 
-def _append(path: Path | None, outcome: Outcome, *, first: bool) -> None:
+def _append(path: Path | None, outcome: Outcome, here: Origin, *, first: bool) -> None:
     if path is None:
         return
     with path.open("w" if first else "a", encoding="utf-8") as file:
-        file.write(json_line(outcome) + "\n")
+        file.write(json_line(outcome, here) + "\n")
 
 
 def _show(cases: Sequence[Case], outcomes: Sequence[Outcome]) -> None:

@@ -6,14 +6,14 @@ from snell.bench import Case, Chosen, MachineLimits, Measured, Missing, Outcome
 
 __all__ = ["failures", "footer", "limits_line", "rows", "table"]
 
-Row = tuple[str, str, str, str, str, str]
+Row = tuple[str, str, str, str, str, str, str]
 
-_NUMBERS = (2, 4, 5)  # columns whose cells end together
+_NUMBERS = (2, 4, 5, 6)  # columns whose cells end together
 
 
 def table(lines: Iterable[Row]) -> str:
     """The rows under their headings, a line each however narrow the terminal is: a figure is not to be cut."""
-    cells = [("bench", "impl", "value", "unit", "spread", "limit"), *lines]
+    cells = [("bench", "impl", "value", "unit", "spread", "limit", "peak"), *lines]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     aligned = [
         [
@@ -31,13 +31,21 @@ def rows(case: Case, outcomes: Sequence[Outcome]) -> Iterator[Row]:
         if outcome.case != case:
             continue
         match outcome:
-            case Measured(value=value, spread=spread, n=n, limit=limit):
+            case Measured(value=value, spread=spread, n=n, limit=limit, peak_bytes=peak):
                 shown = "" if limit is None else _number(limit)
-                yield case.name, outcome.implementation, _number(value), case.unit, f"{spread:.0%} of {n}", shown
+                yield (
+                    case.name,
+                    outcome.implementation,
+                    _number(value),
+                    case.unit,
+                    f"{spread:.0%} of {n}",
+                    shown,
+                    _mebibytes(peak),
+                )
             case Missing(failed=True):
-                yield case.name, outcome.implementation, "failed", "", "", ""
+                yield case.name, outcome.implementation, "failed", "", "", "", ""
             case Missing():
-                yield case.name, outcome.implementation, "–", "not supported", "", ""
+                yield case.name, outcome.implementation, "–", "not supported", "", "", ""
 
 
 def failures(outcomes: Sequence[Outcome]) -> Iterator[str]:
@@ -61,6 +69,10 @@ def footer(chosen: Chosen) -> str:
     if not chosen.not_installed:
         return "every peer that was asked for is installed"
     return "\n".join(f"{each.name}: not installed ({', '.join(each.missing)})" for each in chosen.not_installed)
+
+
+def _mebibytes(peak: int | None) -> str:
+    return "" if peak is None else f"{peak / 2**20:,.0f} MiB"
 
 
 def _number(value: float) -> str:

@@ -8,12 +8,11 @@ from snell.compiler.assemble import assemble
 from snell.compiler.checks import sizes_known, with_check_outputs
 from snell.compiler.lowered import Lowered, PassTimes
 from snell.compiler.lowering import lower_graph
-from snell.compiler.rewriting import ProgramRewriter
+from snell.compiler.rewriting import ProgramRewriter, RewrittenDefinition
 from snell.graph.node import Graph
 from snell.loops.build import PlanSource
 from snell.loops.plan import HEURISTICS
 from snell.rewrite.policy import Policy, Tag
-from snell.rewrite.rewrite import RewriteReport
 from snell.runtime.binding import Assembled
 from snell.runtime.kernels import KernelCompiler, ObjectSource, Progress
 from snell.runtime.main import with_main
@@ -45,8 +44,9 @@ class Compilation:
     outputs: tuple[str, ...]
     lowered: Lowered
     kernels: KernelCompiler
-    reports: tuple[tuple[str, RewriteReport], ...]
+    rewritten: tuple[RewrittenDefinition, ...]
     times: PassTimes
+    options: Options
 
 
 def compile_graph(graph: Graph, options: Options) -> Compilation:
@@ -71,7 +71,7 @@ def compile_graph(graph: Graph, options: Options) -> Compilation:
             None if assembled.prepare is None else with_main(assembled.prepare.verify(), options.target),
         )
     outputs = tuple(name for name, _ in graph.outputs)
-    return Compilation(assembled, outputs, lowered, kernels, tuple(rewriter.reports), lowered.times)
+    return Compilation(assembled, outputs, lowered, kernels, tuple(rewriter.rewritten), lowered.times, options)
 
 
 def _inner(name: str, graph: Graph) -> str:

@@ -13,22 +13,32 @@ from snell.rewrite.rewrite import RewriteReport, rewrite_terms
 from snell.rewrite.term import Reduction, Tensor, Term, walk
 from snell.symbolic import Axis
 
-__all__ = ["ProgramRewriter"]
+__all__ = ["ProgramRewriter", "RewrittenDefinition"]
+
+
+@dataclass(frozen=True, slots=True)
+class RewrittenDefinition:
+    """A template before and after rewriting, and what happened between."""
+
+    before: Definition
+    after: Definition
+    report: RewriteReport
 
 
 @dataclass(slots=True)
 class ProgramRewriter:
-    """`rewriter(template) -> template`; `reports` holds one report for each, with the definition it began from."""
+    """`rewriter(template) -> template`; `rewritten` holds what became of each."""
 
     policy: Policy = Policy.DEFAULT
-    reports: list[tuple[str, RewriteReport]] = field(default_factory=list[tuple[str, RewriteReport]])
+    rewritten: list[RewrittenDefinition] = field(default_factory=list[RewrittenDefinition])
 
     def __call__(self, template: Definition) -> Definition:
         """The definition over an equal, cheaper term."""
         result = rewrite_terms((template.value,), self.policy, _is_frozen)
-        self.reports.append((str(template), result.report))
         found = result.roots[0]
-        return template if _stores_more(found, template.axes) else replace(template, value=found)
+        after = template if _stores_more(found, template.axes) else replace(template, value=found)
+        self.rewritten.append(RewrittenDefinition(template, after, result.report))
+        return after
 
 
 def _stores_more(value: Term, axes: tuple[Axis, ...]) -> bool:

@@ -12,7 +12,6 @@ import importlib
 import io
 import json
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ import numpy as np
 from snell import trees
 from snell.engine.engine import Engine, unpack
 from snell.engine.inputs import Inputs
+from snell.engine.whole_file import write_whole
 from snell.errors import FileFormatError, ShapeError, UnsupportedError
 
 __all__ = ["Header", "LoadedFunction", "read_program", "write_program"]
@@ -59,17 +59,7 @@ def write_program(path: str | os.PathLike[str], header: Header, program: bytes, 
     }
     parts = (json.dumps(fields).encode(), program, stream.getvalue())
     body = b"".join(len(part).to_bytes(8, "little") + part for part in parts)
-    folder = Path(path).resolve().parent
-    descriptor, temporary = tempfile.mkstemp(dir=folder, prefix=".snell-")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(_MAGIC + hashlib.sha256(body).digest() + body)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    write_whole(path, _MAGIC + hashlib.sha256(body).digest() + body)
 
 
 def read_program(path: str | os.PathLike[str], engine: Engine) -> LoadedFunction:

@@ -22,7 +22,7 @@ from snell.rewrite.decode import decode
 from snell.rewrite.language import Encoding
 from snell.rewrite.term import Term
 
-__all__ = ["candidates", "extract"]
+__all__ = ["candidates", "extract", "least_cost"]
 
 _Entry = tuple[int, Node]
 
@@ -41,6 +41,16 @@ class _Best:
 def extract(classes: Classes, encoding: Encoding, costs: Costs) -> tuple[Term, ...]:
     """The cheapest term of each root."""
     return _terms(classes, encoding, _Search(classes, costs, None, 0.0))
+
+
+def least_cost(classes: Classes, costs: Costs) -> float:
+    """What `extract` pays for all roots together; shared work counts once."""
+    search = _Search(classes, costs, None, 0.0)
+    search.run()
+    used: dict[int, float] = {}
+    for root in classes.roots:
+        used.update(search.best[root].costs)
+    return sum(used.values())
 
 
 def candidates(classes: Classes, encoding: Encoding, costs: Costs, count: int, seed: int) -> Iterator[tuple[Term, ...]]:

@@ -1,7 +1,7 @@
 """The array cases as ONNX models, for the implementations that run ONNX files.
 
 ``onnx_model(case)`` returns a model of opset 20 whose inputs are named ``x0, x1, …`` in the order of the case's
-operands; the right operand of a product and the parameters of a normalisation are initialisers, as in a real model, so
+operands; a constant right operand of a product and the parameters of a normalisation are initialisers, as in a real model, so
 that a runtime may lay them out in advance.
 """
 
@@ -24,8 +24,8 @@ OPSET, IR_VERSION = 20, 9
 def fed_operands(case: ArrayCase) -> int:
     """How many of the case's operands are fed at each call; the others are initialisers."""
     match case:
-        case Matmul():
-            return 1
+        case Matmul(constant=constant):
+            return 1 if constant else 2
         case Fused(line=FusedLine.ADD):
             return 2
         case Fused(line=FusedLine.EPILOGUE):

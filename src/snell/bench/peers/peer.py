@@ -79,7 +79,8 @@ class ArrayLibrary:
 
     ``compile`` wraps a function once per case, ``put`` makes the library's array from float32 (``dtype`` is f32 or
     bf16), ``wait`` blocks until a result is complete, ``get`` gives it as float32. ``attention`` takes q, k, v and
-    whether it is causal.
+    whether it is causal. ``linear`` gives the product with a constant right operand as a function of the left one;
+    without it that is a function which closes over the operand.
     """
 
     name: str
@@ -91,6 +92,7 @@ class ArrayLibrary:
     compile: Callable[[Callable[..., ForeignArray]], Callable[..., ForeignArray]] = lambda function: function
     wait: Callable[[ForeignArray], object] = lambda result: result
     dtypes: frozenset[str] = frozenset({"f32", "bf16"})
+    linear: Callable[[ForeignArray], Callable[[ForeignArray], ForeignArray]] | None = None
 
 
 def array_program(library: ArrayLibrary, case: ArrayCase) -> Timed:
@@ -99,7 +101,10 @@ def array_program(library: ArrayLibrary, case: ArrayCase) -> Timed:
     if dtype not in library.dtypes:
         raise unsupported(library.name, case)
     operands = [library.put(operand, dtype) for operand in inputs(case)]
-    function = library.compile(_function(library, case))
+    if isinstance(case, Matmul) and case.constant:
+        function = library.compile(_linear(library, operands.pop()))
+    else:
+        function = library.compile(_function(library, case))
 
     def call() -> ForeignArray:
         result = function(*operands)
@@ -107,6 +112,12 @@ def array_program(library: ArrayLibrary, case: ArrayCase) -> Timed:
         return result
 
     return Timed(call, library.get)
+
+
+def _linear(library: ArrayLibrary, weight: ForeignArray) -> Callable[[ForeignArray], ForeignArray]:
+    if library.linear is not None:
+        return library.linear(weight)
+    return lambda a: library.matmul(a, weight)
 
 
 def unsupported(implementation: str, case: Case) -> UnsupportedError:

@@ -58,6 +58,13 @@ def _epilogue(
     return _layer_norm(F.gelu(x + bias) + residual, gain, shift)
 
 
+def _linear(weight: torch.Tensor) -> torch.nn.Linear:
+    rows, columns = weight.shape
+    layer = torch.nn.Linear(rows, columns, bias=False, dtype=weight.dtype)
+    layer.weight.data = weight.T.contiguous()
+    return layer.eval()
+
+
 LIBRARY = ArrayLibrary(
     name="torch",
     put=_put,
@@ -74,4 +81,5 @@ LIBRARY = ArrayLibrary(
         FusedLine.SUM: torch.sum,
     },
     attention=lambda q, k, v, causal: F.scaled_dot_product_attention(q, k, v, is_causal=causal),
+    linear=_linear,
 )

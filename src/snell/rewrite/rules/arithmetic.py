@@ -16,6 +16,7 @@ _NUMBERS = (
     rewrite(
         "add-numbers",
         Tag.EXACT,
+        "Two numbers are added while compiling.",
         "(Add (Number p d) (Number q d))",
         "(Number (+ p q) d)",
         lambda: (add(number(2), number(3)), number(5)),
@@ -25,6 +26,7 @@ _NUMBERS = (
     rewrite(
         "scale-number",
         Tag.EXACT,
+        "A scaled number is a number.",
         "(Scale p (Number q d))",
         "(Number (* p q) d)",
         lambda: (mul(number(2), number(3)), number(6)),
@@ -34,6 +36,7 @@ _NUMBERS = (
     rewrite(
         "reciprocal-of-number",
         Tag.EXACT,
+        "The reciprocal of a number other than 0 is a number.",
         "(Recip (Number p d))",
         f"(Number (/ {_ONE} p) d)",
         lambda: (recip(number(4)), number(Fraction(1, 4))),
@@ -43,6 +46,7 @@ _NUMBERS = (
     rewrite(
         "product-with-number",
         Tag.EXACT,
+        "A product with a number is a scale, which other rules can move.",
         "(Mul (Number p d) a)",
         "(Scale p a)",
         lambda: (mul(add(number(1), number(1)), x(I)), mul(number(2), x(I))),
@@ -54,6 +58,7 @@ _UNITS = (
     rewrite(
         "scale-by-one",
         Tag.EXACT,
+        "Scaling by 1 changes nothing.",
         f"(Scale {_ONE} a)",
         "a",
         lambda: (mul(number(1), x(I)), x(I)),
@@ -63,6 +68,7 @@ _UNITS = (
     rewrite(
         "scale-by-zero",
         Tag.REFINES,
+        "Scaling by 0 gives 0, also where the value is infinite or NaN.",
         f"(Scale {_ZERO} a)",
         f"(Number {_ZERO} d)",
         lambda: (mul(number(0), x(I)), number(0)),
@@ -73,6 +79,7 @@ _UNITS = (
     rewrite(
         "add-zero",
         Tag.EXACT,
+        "Adding 0 changes nothing.",
         f"(Add (Number {_ZERO} d) a)",
         "a",
         lambda: (add(number(0), x(I)), x(I)),
@@ -84,6 +91,7 @@ _SCALES = (
     rewrite(
         "scale-of-scale",
         Tag.EXACT,
+        "Two scales in a row are one.",
         "(Scale p (Scale q a))",
         "(Scale (* p q) a)",
         lambda: (negate(mul(x(I), number(3))), mul(x(I), number(-3))),
@@ -94,6 +102,7 @@ _SCALES = (
     rewrite(
         "scale-out-of-product",
         Tag.EXACT,
+        "A scale of a factor is a scale of the product.",
         "(Mul (Scale p a) c)",
         "(Scale p (Mul a c))",
         lambda: (mul(negate(x(I)), y(I)), negate(mul(x(I), y(I)))),
@@ -103,6 +112,7 @@ _SCALES = (
     rewrite(
         "scale-out-of-reciprocal",
         Tag.EXACT,
+        "A scale inside a reciprocal leaves it inverted.",
         "(Recip (Scale p a))",
         f"(Scale (/ {_ONE} p) (Recip a))",
         lambda: (recip(mul(x(I), number(4))), mul(recip(x(I)), number(Fraction(1, 4)))),
@@ -112,6 +122,7 @@ _SCALES = (
     rewrite(
         "collect-scales",
         Tag.REFINES,
+        "Two multiples of one value are one multiple.",
         "(Add (Scale p a) (Scale q a))",
         "(Scale (+ p q) a)",
         lambda: (add(mul(x(I), number(2)), mul(x(I), number(3))), mul(x(I), number(5))),
@@ -122,6 +133,7 @@ _SCALES = (
     rewrite(
         "collect-scale",
         Tag.REFINES,
+        "A value and a multiple of it are one multiple.",
         "(Add a (Scale q a))",
         f"(Scale (+ {_ONE} q) a)",
         lambda: (add(x(I), mul(x(I), number(3))), mul(x(I), number(4))),
@@ -134,6 +146,7 @@ _COMMUTATIVITY = (
     rewrite(
         "commute-add",
         Tag.EXACT,
+        "The operands of a sum change places.",
         "(Add a b)",
         "(Add b a)",
         lambda: (add(x(I), y(J)), add(y(J), x(I))),
@@ -142,6 +155,7 @@ _COMMUTATIVITY = (
     rewrite(
         "commute-mul",
         Tag.EXACT,
+        "The factors of a product change places.",
         "(Mul a b)",
         "(Mul b a)",
         lambda: (mul(x(I), y(J)), mul(y(J), x(I))),
@@ -150,6 +164,7 @@ _COMMUTATIVITY = (
     rewrite(
         "commute-maximum",
         Tag.EXACT,
+        "The operands of a maximum change places.",
         "(Maximum a b)",
         "(Maximum b a)",
         lambda: (maximum(x(I), y(J)), maximum(y(J), x(I))),

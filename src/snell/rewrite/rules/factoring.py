@@ -42,6 +42,7 @@ _FACTORS = (
     rule(
         "factor",
         Tag.EXACT,
+        "A factor that does not depend on the summed axes leaves the sum.",
         f"{_SUM} (split J a f b) {_present('J')}",
         "(union t (Mul f (Sum J b)))",
         lambda: (sum_(mul(mul(x(I), y(I, J)), z(J)), J), mul(x(I), sum_(mul(y(I, J), z(J)), J))),
@@ -50,6 +51,7 @@ _FACTORS = (
     rule(
         "factor-over-part",
         Tag.EXACT,
+        "A factor that depends on some of the summed axes leaves the sum over the others.",
         f"{_SUM} (part J a K) (!= K J) (split K a f b) {_present('K')}",
         "(union t (Sum (set-diff J K) (Mul f (Sum K b))))",
         lambda: (sum_(mul(x(B), mul(y(B, K), z(B, K))), B, K), sum_(mul(x(B), sum_(mul(y(B, K), z(B, K)), K)), B)),
@@ -58,6 +60,7 @@ _FACTORS = (
     rule(
         "factor-out-of-selection",
         Tag.FAST,
+        "A factor leaves a sum through a condition that depends on its axes.",
         f"{_SUM} (= a (Select c b)) (= s (free c)) {DEPENDENT('J', 's')} (split J b f e) {_present('J')}",
         "(union t (Mul f (Sum J (Select c e))))",
         lambda: (
@@ -71,6 +74,7 @@ _COUNTS = (
     rule(
         "sum-of-invariant",
         Tag.EXACT,
+        "A sum over axes on which nothing depends is a product with their extent.",
         f"{_SUM} (= s (free a)) (= K (set-diff J s)) (< 0 (set-length K)) {_present('K')} {NOT_NUMBER('a')}",
         f"(union t (Mul (Sum (set-diff J K) a) (Sum K (Number {_ONE} d))))",
         lambda: (sum_(x(J), J, K), mul(sum_(x(J), J), number(4))),
@@ -79,6 +83,7 @@ _COUNTS = (
     rule(
         "sum-of-number",
         Tag.EXACT,
+        "A sum of equal numbers is one number.",
         "(= t (Sum J (Number v d))) (extent j n) (set-contains J j)",
         "(union t (Sum (set-remove J j) (Number (* n v) d)))",
         lambda: (sum_(x(I), J), mul(x(I), number(5))),
@@ -87,6 +92,7 @@ _COUNTS = (
     rule(
         "sum-of-number-at-run-time",
         Tag.EXACT,
+        "A sum of equal numbers over a run-time extent is a product with it.",
         "(= t (Sum J (Number v d))) (run-time-extent j d n) (set-contains J j)",
         "(union t (Mul (Cast d n) (Sum (set-remove J j) (Number v d))))",
         lambda: (sum_(number(1), _TIME), mul(cast(index(_LENGTH + 0), f32), number(1))),
@@ -101,6 +107,7 @@ _DISTRIBUTION = (
     rule(
         "ask-before-distributing",
         Tag.EXACT,
+        "Marks a product under a sum that may be worth distributing; changes nothing itself.",
         f"(within J r t) (= t (Mul (Add a c) e)) {_INNER} (= d (dtype t)) (float d)",
         "(wanted K a)",
         lambda: (
@@ -112,6 +119,7 @@ _DISTRIBUTION = (
     rule(
         "distribute-quantised",
         Tag.REFINES,
+        "A sum of quantised values and offsets comes apart, so that integers are summed alone.",
         f"(within J r t) (= t (Mul (Add a c) e)) {_INNER} (= d (dtype t)) (wide d) (coded K a)",
         _SPREAD,
         lambda: (
@@ -123,6 +131,7 @@ _DISTRIBUTION = (
     rule(
         "distribute-integers",
         Tag.EXACT,
+        "An integer offset under a sum comes apart from what varies.",
         f"(within J r t) (= t (Mul (Add a c) e)) (= d (dtype t)) (integer d) (= s (free a)) (= u (free c)) "
         f"{DEPENDENT('J', 's')} {INDEPENDENT('J', 'u')} {NOT_NUMBER('t')}",
         _SPREAD,
@@ -135,6 +144,7 @@ _DISTRIBUTION = (
     rule(
         "distribute",
         Tag.FAST,
+        "A product with a sum is distributed under a sum, over any centre.",
         f"(within J r t) (= t (Mul (Add a c) e)) {_INNER}",
         _SPREAD,
         lambda: (
@@ -146,6 +156,7 @@ _DISTRIBUTION = (
     rule(
         "distribute-further",
         Tag.EXACT,
+        "What was distributed is distributed over the next factor, too.",
         f"(within J r t) (= t (Mul b e)) {NOT_NUMBER('t')} (spread b) (= b (Add a c))",
         _SPREAD,
         lambda: (
@@ -160,6 +171,7 @@ _DISTRIBUTION = (
     rule(
         "sum-of-spread",
         Tag.EXACT,
+        "A sum of what was distributed is a sum of each part.",
         "(= t (Sum J b)) (spread b) (= b (Add a c))",
         "(union t (Add (Sum J a) (Sum J c))) (apart t)",
         lambda: (
@@ -171,6 +183,7 @@ _DISTRIBUTION = (
     rule(
         "join-sums",
         Tag.EXACT,
+        "Two sums over the same axes run in one pass.",
         "(apart t) (= t (Add (Sum J a) (Sum J c)))",
         "(union t (Sum J (Add a c)))",
         lambda: (

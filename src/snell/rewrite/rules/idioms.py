@@ -23,6 +23,7 @@ IDIOMS: tuple[Rule, ...] = (
     rewrite(
         "subtract",
         Tag.EXACT,
+        "Adding the negative is one subtraction.",
         f"(Add a (Scale {rational(-1)} b))",
         "(Subtract a b)",
         lambda: (add(x(I), negate(y(J))), subtract(x(I), y(J))),
@@ -31,6 +32,7 @@ IDIOMS: tuple[Rule, ...] = (
     rewrite(
         "divide",
         Tag.EXACT,
+        "A product with a reciprocal is one division.",
         "(Mul a (Recip b))",
         "(Divide a b)",
         lambda: (mul(x(I), recip(y(I))), divide(x(I), y(I))),
@@ -39,6 +41,7 @@ IDIOMS: tuple[Rule, ...] = (
     rewrite(
         "reciprocal-of-reciprocal",
         Tag.EXACT,
+        "A reciprocal undoes a reciprocal.",
         "(Recip (Recip a))",
         "a",
         lambda: (recip(recip(x(I))), x(I)),
@@ -47,6 +50,7 @@ IDIOMS: tuple[Rule, ...] = (
     rewrite(
         "exp",
         Tag.EXACT,
+        "A power of 2 of a value scaled by log2(e) is exp, reduced accurately.",
         f"(Unary {EXP2} (Scale {rational(LOG2_E)} a))",
         f"(Unary {EXP} a)",
         lambda: (apply(Exp2(), mul(x(I), number(LOG2_E))), apply(_EXP, x(I))),
@@ -55,6 +59,7 @@ IDIOMS: tuple[Rule, ...] = (
     rewrite(
         "cast-to-own-type",
         Tag.EXACT,
+        "A cast to the type that a value has already does nothing.",
         "(Cast d a)",
         "a",
         lambda: (cast(cast(cast(x(I, dtype=f16), f32), f16), f32), cast(x(I, dtype=f16), f32)),
@@ -64,6 +69,7 @@ IDIOMS: tuple[Rule, ...] = (
     rewrite(
         "cast-of-cast",
         Tag.EXACT,
+        "A cast through a type that holds every value of the first is one cast.",
         "(Cast d (Cast m a))",
         "(Cast d a)",
         lambda: (cast(cast(x(I, dtype=i8), i32), f32), cast(x(I, dtype=i8), f32)),

@@ -28,6 +28,7 @@ INTEGERS: tuple[Rule, ...] = (
     rule(
         "integer-sum",
         Tag.EXACT,
+        "A float sum of integers too small to be rounded is an integer sum.",
         f"{_SUM} (<= (* m k) top)",
         _CAST,
         lambda: (_dot(_SHORT, f32), _dot(_SHORT, i32)),
@@ -36,6 +37,7 @@ INTEGERS: tuple[Rule, ...] = (
     rule(
         "long-integer-sum",
         Tag.REFINES,
+        "A float sum of integers that fits 32 bits is an integer sum, more exact than before.",
         f"{_SUM} (> (* m k) top) (< (* m k) {rational(1 << 31)})",
         _CAST,
         lambda: (_dot(_LONG, f32), _dot(_LONG, i32)),

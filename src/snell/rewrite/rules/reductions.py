@@ -19,6 +19,7 @@ REDUCTIONS: tuple[Rule, ...] = (
     rule(
         "sum-of-sum",
         Tag.EXACT,
+        "A sum of sums is one sum over both sets of axes.",
         f"(= t (Sum J (Sum K a))) {INDEPENDENT('J', 'K')} (< 0 (set-length J)) (< 0 (set-length K))",
         "(union t (Sum (set-union J K) a))",
         lambda: (sum_(sum_(x(B, K), K), B), sum_(x(B, K), B, K)),
@@ -27,6 +28,7 @@ REDUCTIONS: tuple[Rule, ...] = (
     rule(
         "max-of-max",
         Tag.EXACT,
+        "A maximum of maxima is one maximum over both sets of axes.",
         f"(= t (Max J (Max K a))) {INDEPENDENT('J', 'K')}",
         "(union t (Max (set-union J K) a))",
         lambda: (max_(max_(x(B, K), K), B), max_(x(B, K), B, K)),
@@ -35,6 +37,7 @@ REDUCTIONS: tuple[Rule, ...] = (
     rule(
         "sum-over-nothing",
         Tag.EXACT,
+        "A sum over no axes is its term.",
         "(= t (Sum (set-empty) a))",
         "(union t a)",
         lambda: (sum_(x(I)), x(I)),
@@ -43,6 +46,7 @@ REDUCTIONS: tuple[Rule, ...] = (
     rule(
         "max-of-invariant",
         Tag.EXACT,
+        "A maximum over axes on which nothing depends is the value.",
         f"(= t (Max J a)) {_INVARIANT} {_PRESENT}",
         "(union t a)",
         lambda: (max_(x(I), J), x(I)),
@@ -51,6 +55,7 @@ REDUCTIONS: tuple[Rule, ...] = (
     rule(
         "shift-out-of-max",
         Tag.REFINES,
+        "What is added and does not depend on the axes leaves a maximum.",
         # Integers wrap: the greatest of a + b need not be where b is greatest.
         f"(= t (Max J (Add a b))) {_INVARIANT} (= u (free b)) {DEPENDENT('J', 'u')} "
         f"(= d (dtype b)) (float d) {_PRESENT}",
@@ -61,6 +66,7 @@ REDUCTIONS: tuple[Rule, ...] = (
     rule(
         "scale-out-of-max",
         Tag.EXACT,
+        "A positive scale leaves a maximum.",
         f"(= t (Max J (Scale p a))) (> p {rational(0)}) (= d (dtype a)) (float d) {_PRESENT}",
         "(union t (Scale p (Max J a)))",
         lambda: (max_(mul(x(I, J), number(2)), J), mul(max_(x(I, J), J), number(2))),
@@ -69,6 +75,7 @@ REDUCTIONS: tuple[Rule, ...] = (
     rule(
         "monotone-out-of-max",
         Tag.REFINES,
+        "A function that never falls is applied once, to the maximum.",
         f"(= t (Max J (Unary o a))) (monotone o) {_PRESENT}",
         "(union t (Unary o (Max J a)))",
         lambda: (max_(exp2(x(I, J)), J), exp2(max_(x(I, J), J))),

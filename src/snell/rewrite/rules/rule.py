@@ -1,4 +1,4 @@
-"""A rewrite rule as data: its name, tag, egglog text, an example that fires and a near-miss that does not."""
+"""A rewrite rule as data: its name, tag, meaning, egglog text, an example that fires and a near-miss that does not."""
 
 from __future__ import annotations
 
@@ -24,21 +24,24 @@ class Rule:
 
     name: str
     tag: Tag
+    meaning: str
     text: str
     example: Example
     near_miss: Callable[[], Term]
 
 
-def rule(name: str, tag: Tag, conditions: str, actions: str, example: Example, near_miss: Callable[[], Term]) -> Rule:
-    """A rule from its conditions and actions."""
+def rule(
+    name: str, tag: Tag, meaning: str, conditions: str, actions: str, example: Example, near_miss: Callable[[], Term]
+) -> Rule:
+    """A rule from its conditions and actions; `meaning` is one sentence for people."""
     text = f'(rule ({conditions}) ({actions}) :ruleset algebra :name "{name}")'
-    return Rule(name, tag, text, example, near_miss)
+    return Rule(name, tag, meaning, text, example, near_miss)
 
 
 def rewrite(
-    name: str, tag: Tag, before: str, after: str, example: Example, near_miss: Callable[[], Term], *,
+    name: str, tag: Tag, meaning: str, before: str, after: str, example: Example, near_miss: Callable[[], Term], *,
     where: str = "", replaces: bool = False,
 ) -> Rule:  # fmt: skip
     """A rule that equates two patterns; with `replaces` the left one no longer takes part in matching."""
     forget = f" (subsume {before})" if replaces else ""
-    return rule(name, tag, f"(= t {before}) {where}", f"(union t {after}){forget}", example, near_miss)
+    return rule(name, tag, meaning, f"(= t {before}) {where}", f"(union t {after}){forget}", example, near_miss)

@@ -53,6 +53,7 @@ _CONDITIONS = (
     rewrite(
         "not-not",
         Tag.EXACT,
+        "A double negation does nothing.",
         "(Not (Not a))",
         "a",
         lambda: (_not(_not(less(x(I), y(I)))), less(x(I), y(I))),
@@ -61,6 +62,7 @@ _CONDITIONS = (
     rewrite(
         "commute-and",
         Tag.EXACT,
+        "The conditions of a conjunction change places.",
         "(And a b)",
         "(And b a)",
         lambda: (both(less(x(I), y(I)), less(y(I), z(I))), both(less(y(I), z(I)), less(x(I), y(I)))),
@@ -69,6 +71,7 @@ _CONDITIONS = (
     rewrite(
         "and-with-itself",
         Tag.EXACT,
+        "A condition and itself is the condition.",
         "(And a a)",
         "a",
         lambda: (both(less(x(I), y(I)), less(x(I), y(I))), less(x(I), y(I))),
@@ -77,6 +80,7 @@ _CONDITIONS = (
     rewrite(
         "equal",
         Tag.EXACT,
+        "Neither less nor greater is equal, where no NaN can be.",
         "(And (Not (LessThan a b)) (Not (LessThan b a)))",
         "(Equal a b)",
         lambda: (_pair(x(I, dtype=i32), y(I, dtype=i32)), term(t.Equal(), (x(I, dtype=i32), y(I, dtype=i32)), bool_)),
@@ -86,6 +90,7 @@ _CONDITIONS = (
     rewrite(
         "equal-to-ordered",
         Tag.EXACT,
+        "Neither less nor greater than a number, and no NaN, is equal to it.",
         "(And (And (Not (LessThan a b)) (Not (LessThan b a))) (Not n))",
         "(Equal a b)",
         lambda: (both(_pair(x(I), number(2)), _not(_is_nan(x(I)))), term(t.Equal(), (x(I), number(2)), bool_)),
@@ -95,6 +100,7 @@ _CONDITIONS = (
     rewrite(
         "equal-unless-nan",
         Tag.EXACT,
+        "Neither less nor greater, and neither a NaN, is equal.",
         "(And (And (And (Not (LessThan a b)) (Not (LessThan b a))) (Not n)) (Not m))",
         "(Equal a b)",
         lambda: (
@@ -109,6 +115,7 @@ _SELECTIONS = (
     rewrite(
         "select-true",
         Tag.EXACT,
+        "Selecting under a condition that always holds is the value.",
         f"(Select (Number {_ONE} 0) a)",
         "a",
         lambda: (select(number(1, bool_), x(I)), x(I)),
@@ -117,6 +124,7 @@ _SELECTIONS = (
     rewrite(
         "select-false",
         Tag.EXACT,
+        "Selecting under a condition that never holds is 0.",
         f"(Select (Number {_ZERO} 0) a)",
         f"(Number {_ZERO} d)",
         lambda: (select(number(0, bool_), x(I)), number(0)),
@@ -126,6 +134,7 @@ _SELECTIONS = (
     rewrite(
         "select-zero",
         Tag.EXACT,
+        "Selecting 0 or 0 is 0.",
         f"(Select c (Number {_ZERO} d))",
         f"(Number {_ZERO} d)",
         lambda: (select(less(x(I), y(I)), number(0)), number(0)),
@@ -134,6 +143,7 @@ _SELECTIONS = (
     rewrite(
         "select-twice",
         Tag.EXACT,
+        "Selecting twice under one condition is selecting once.",
         "(Select c (Select c a))",
         "(Select c a)",
         lambda: (select(less(x(I), y(I)), select(less(x(I), y(I)), z(I))), select(less(x(I), y(I)), z(I))),
@@ -142,6 +152,7 @@ _SELECTIONS = (
     rewrite(
         "select-else",
         Tag.EXACT,
+        "Two values under opposite conditions are one choice between them.",
         "(Add (Select c a) (Select (Not c) b))",
         "(SelectElse c a b)",
         lambda: (_spelled_else(less(x(I), y(I)), x(I), z(I)), otherwise(less(x(I), y(I)), x(I), z(I))),
@@ -150,6 +161,7 @@ _SELECTIONS = (
     rewrite(
         "select-else-not",
         Tag.EXACT,
+        "A choice under a negated condition is the choice the other way round.",
         "(SelectElse (Not c) a b)",
         "(SelectElse c b a)",
         lambda: (_spelled_else(_not(less(x(I), y(I))), x(I), z(I)), otherwise(less(x(I), y(I)), z(I), x(I))),
@@ -158,6 +170,7 @@ _SELECTIONS = (
     rewrite(
         "maximum",
         Tag.EXACT,
+        "Choosing the greater of two is a maximum, where the bound is no NaN.",
         "(SelectElse (LessThan a b) b a)",
         "(Maximum a b)",
         lambda: (_spelled_else(less(x(I), number(0)), number(0), x(I)), maximum(x(I), number(0))),
@@ -167,6 +180,7 @@ _SELECTIONS = (
     rewrite(
         "maximum-propagating-nan",
         Tag.EXACT,
+        "Choosing the greater of two, or a NaN, is a maximum.",
         "(SelectElse (And (Not (LessThan a b)) (Not n)) a b)",
         "(Maximum a b)",
         lambda: (_spelled_else(both(_not(less(x(I), y(I))), _not(_is_nan(y(I)))), x(I), y(I)), maximum(x(I), y(I))),
@@ -178,6 +192,7 @@ _UNDER_SUMS = (
     rule(
         "selection-out-of-sum",
         Tag.EXACT,
+        "A condition that does not depend on the summed axes is asked once, outside.",
         f"(= t (Sum J (Select c a))) (= s (free c)) {INDEPENDENT('J', 's')}",
         "(union t (Select c (Sum J a)))",
         lambda: (sum_(select(less(x(I), y(I)), z(I, J)), J), select(less(x(I), y(I)), sum_(z(I, J), J))),
@@ -186,6 +201,7 @@ _UNDER_SUMS = (
     rule(
         "outer-selection-first",
         Tag.EXACT,
+        "Of two conditions under a sum, the one free of its axes comes first, to leave it.",
         "(= t (Sum J a)) (= a (Select c (Select e b))) (= s (free e)) (= u (free c)) "
         f"{INDEPENDENT('J', 's')} {DEPENDENT('J', 'u')}",
         "(union a (Select e (Select c b)))",
@@ -198,6 +214,7 @@ _UNDER_SUMS = (
     rule(
         "conjunction-apart",
         Tag.EXACT,
+        "A conjunction under a sum comes apart where one condition is free of its axes.",
         "(= t (Sum J a)) (= a (Select (And c e) b)) (= s (free e)) (= u (free c)) "
         f"{INDEPENDENT('J', 's')} {DEPENDENT('J', 'u')}",
         "(union a (Select e (Select c b)))",
@@ -210,6 +227,7 @@ _UNDER_SUMS = (
     rule(
         "selection-out-of-product",
         Tag.REFINES,
+        "A selected factor under a sum selects the product.",
         "(within J r t) (= t (Mul (Select c a) e))",
         "(union t (Select c (Mul a e)))",
         lambda: (

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from snell.codegen.llvm import assembly
 from snell.compiler.compile import Compilation
 from snell.compiler.lowered import Lowered
+from snell.engine.report.page import page
+from snell.engine.report.rules import RuleLine, rule_lines
+from snell.engine.report.search_curve import SearchPoint
+from snell.engine.whole_file import write_whole
 from snell.loops.text import print_kernel
 from snell.targets import Target
 
@@ -40,6 +45,17 @@ class Report:
     seconds: dict[str, float]
     rewriting: tuple[str, ...]
     arena: str
+    compilation: Compilation = field(repr=False)
+    search: tuple[SearchPoint, ...] = ()
+
+    @cached_property
+    def rules(self) -> tuple[RuleLine, ...]:
+        """Which rules shaped the program and what they bought; worked out when it is asked for."""
+        return rule_lines(self.compilation)
+
+    def to_html(self, path: str | os.PathLike[str], *, measure: bool = True) -> None:
+        """Write a page that shows it all and needs nothing else; `measure` times each kernel on this machine."""
+        write_whole(path, page(self, measure=measure).encode())
 
     def __str__(self) -> str:
         lines = ["passes"]
@@ -69,8 +85,9 @@ def report_of(compilation: Compilation, target: Target) -> Report:
         tuple(_definitions(compilation.lowered)),
         tuple(kernels),
         dict(compilation.times.seconds),
-        tuple(f"{name}: {report}" for name, report in compilation.reports),
+        tuple(f"{each.before}: {each.report}" for each in compilation.rewritten),
         str(compilation.assembled.program.arena_bytes),
+        compilation,
     )
 
 
