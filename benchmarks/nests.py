@@ -25,9 +25,9 @@ import numpy as np
 sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "src")]
 
 import snell as sn
-from snell.bench.limits import machine_limits
 from snell.engine.default_engine import default_engine
 from snell.frontend import TensorSpec, trace
+from snell.runtime.limits import machine_limits
 
 REPEATS, LEAST_SECONDS = 9, 0.02  # of repeats: the median of small nests is that of many
 CACHED, LARGE = 8 << 20, 128 << 20  # bytes of arrays that a last-level cache holds, and of one that it does not

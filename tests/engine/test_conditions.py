@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 
 import snell as sn
-from snell.compiler import objects
 from snell.config import Config, process_environment
 from snell.engine.engine import Engine, unpack
 from snell.engine.function import CompiledFunction
 from snell.errors import DonatedError, FileFormatError, OutOfRangeError
+from snell.runtime import kernels
 from snell.runtime.cache import Cache
 
 LIMIT = 2**30
@@ -66,15 +66,15 @@ def right(f=function):
 # The program has several kernels: the signal comes when the first is in the cache and the second is not.
 STOPPED_IN_THE_MIDDLE = """
 import time
-import snell.runtime.kernels as objects
-inner, calls = objects.compile_object, []
+import snell.runtime.kernels as kernels
+inner, calls = kernels.compile_object, []
 def compile_object(*arguments):
     calls.append(1)
     if len(calls) == 2:
         print("compiling", flush=True)
         time.sleep(30)
     return inner(*arguments)
-objects.compile_object = compile_object
+kernels.compile_object = compile_object
 right()
 """
 
@@ -239,7 +239,7 @@ def test_a_process_that_is_stopped_while_it_compiles_leaves_a_cache_that_works(t
 def test_a_call_that_was_interrupted_while_it_compiled_can_be_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    inner = objects.compile_object
+    inner = kernels.compile_object
     calls: list[int] = []
 
     def interrupted(*arguments):
@@ -248,7 +248,7 @@ def test_a_call_that_was_interrupted_while_it_compiled_can_be_repeated(
             raise KeyboardInterrupt
         return inner(*arguments)
 
-    monkeypatch.setattr(objects, "compile_object", interrupted)
+    monkeypatch.setattr(kernels, "compile_object", interrupted)
     f = CompiledFunction(function, engine_at(tmp_path))
     with pytest.raises(KeyboardInterrupt):
         f(X, W)
