@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from snell.loops.plan import Plan, StageChoice
+from snell.runtime.ledger import Ledger
 from snell.search.records import Record, Records
 
 PLAN = Plan((StageChoice(columns=64),))
@@ -16,6 +17,10 @@ PLAN = Plan((StageChoice(columns=64),))
 @pytest.fixture
 def records(tmp_path: Path) -> Records:
     return Records(tmp_path / "records", 1 << 20)
+
+
+def ledger(records: Records) -> Ledger:
+    return Ledger(records.folder, 1 << 20)
 
 
 def test_what_was_put_is_found_by_another_process(records: Records) -> None:
@@ -32,17 +37,17 @@ def test_a_better_record_stays(records: Records) -> None:
 
 
 def test_the_stamp_changes_with_records_and_not_with_reading(records: Records) -> None:
-    seen = [records.stamp()]
+    seen = [ledger(records).stamp()]
     assert seen == [""]
     for ratio in (0.9, 0.8):
         records.put("key", Record(PLAN, ratio, 1e-3, 5))
-        seen.append(records.stamp())
+        seen.append(ledger(records).stamp())
     records.drop("key")
-    assert len({*seen, records.stamp()}) == 3  # no record is as none ever was
+    assert len({*seen, ledger(records).stamp()}) == 3  # no record is as none ever was
     records.put("key", Record(PLAN, 0.9, 1e-3, 5))
-    stamp = records.stamp()
+    stamp = ledger(records).stamp()
     records.get("key")
-    assert records.stamp() == stamp
+    assert ledger(records).stamp() == stamp
 
 
 @pytest.mark.parametrize("damage", [b"", b"snell cache 1\n", b"x" * 200])
@@ -55,7 +60,8 @@ def test_a_damaged_record_is_dropped(records: Records, damage: bytes) -> None:
     assert records.get("key") == Record(PLAN, 0.95, 1e-3, 5)
 
 
-def test_a_program_owes_what_it_has_not_been_searched_for(records: Records) -> None:
+def test_a_program_owes_what_it_has_not_been_searched_for(tmp_path: Path) -> None:
+    records = Ledger(tmp_path / "records", 1 << 20)
     assert not records.owes("program", "off")
     assert records.owes("program", 10)
     records.spend("program", 10)

@@ -22,9 +22,9 @@ from snell.rewrite.policy import Policy
 from snell.runtime.binding import Assembled, bind
 from snell.runtime.cache import Cache, compile_cached
 from snell.runtime.executable import Executable
+from snell.runtime.ledger import Ledger
 from snell.runtime.pool import Pool, process_pool
 from snell.runtime.program import Program, from_bytes, to_bytes
-from snell.search.records import Records
 from snell.targets import Target
 
 # What a process needs only where a program is not found in the cache: most never do.
@@ -36,12 +36,15 @@ if TYPE_CHECKING:
     from snell.graph import fingerprint
     from snell.graph.node import Graph
     from snell.runtime.kernels import Progress
+    from snell.search import records
+    from snell.search.records import Records
     from snell.search.tuning import Progress as TuningProgress
     from snell.search.tuning import Tuning
 else:
     compiler = deferred("snell.compiler.compile")
     fingerprint = deferred("snell.graph.fingerprint")
     report = deferred("snell.engine.report")
+    records = deferred("snell.search.records")
     tuning = deferred("snell.engine.tuning")
 
 __all__ = ["Engine", "Prepared", "pack", "unpack"]
@@ -76,15 +79,20 @@ class Engine:
     lock: threading.RLock = field(default_factory=threading.RLock)
     # One object for the engine's life: it knows the folder's size, and that it has warned.
     cache: Cache = field(init=False)
-    records: Records = field(init=False)
+    ledger: Ledger = field(init=False)
 
     def __post_init__(self) -> None:
         self.cache = Cache(self.config.cache_dir / "objects", self.config.cache_limit_bytes)
-        self.records = Records(self.config.cache_dir / "records", self.config.cache_limit_bytes)
+        self.ledger = Ledger(self.config.cache_dir / "records", self.config.cache_limit_bytes)
 
     @property
     def threads(self) -> int:
         return self.config.threads or available_threads()
+
+    @property
+    def records(self) -> Records:
+        """What searches found."""
+        return records.Records(self.ledger.folder, self.config.cache_limit_bytes)
 
     @property
     def target(self) -> Target:
@@ -119,7 +127,7 @@ class Engine:
         key = key or self.key(graph, policy)
         with self.lock:
             wanted = self.config.search if search is None else search
-            if self.records.owes(key, wanted):
+            if self.ledger.owes(key, wanted):
                 tuning.spend(self, graph, policy, key, wanted)
             found = self._known(key)
             if found is None:
@@ -133,7 +141,7 @@ class Engine:
         """The program under a key in memory or in the cache folder; None where there is none that is whole, or where a
         search is to come first."""
         with self.lock:
-            return None if self.records.owes(key, self.config.search) else self._known(key)
+            return None if self.ledger.owes(key, self.config.search) else self._known(key)
 
     def _known(self, key: str) -> Prepared | None:
         current = self._current(key)
@@ -150,7 +158,7 @@ class Engine:
 
     def _current(self, key: str) -> str:
         """The key with what is recorded: a program made before a search is not the one made after it."""
-        stamp = self.records.stamp()
+        stamp = self.ledger.stamp()
         return f"{key} {stamp}" if stamp else key
 
     def compile(self, graph: Graph, policy: Policy = Policy.DEFAULT, progress: Progress | None = None) -> Compilation:

@@ -36,11 +36,12 @@ __all__ = ["recorded_plans", "spend", "tune_graph"]
 
 def recorded_plans(engine: Engine, policy: Policy) -> PlanSource:
     """What the records say about a group."""
-    if not engine.records.stamp():
+    if not engine.ledger.stamp():
         return lambda _: HEURISTICS
+    records = engine.records
 
     def plan(group: Group) -> Plan:
-        record = engine.records.get(_key(engine, group, policy))
+        record = records.get(_key(engine, group, policy))
         return HEURISTICS if record is None else record.plan
 
     return plan
@@ -66,13 +67,13 @@ def tune_graph(engine: Engine, graph: Graph, policy: Policy, budget: float | Non
 
 def spend(engine: Engine, graph: Graph, policy: Policy, program: str, budget: SearchBudget) -> None:
     """Search for what is left of a budget, and note that it was spent; an interrupt is passed on, what was found stays."""
-    seconds = None if budget == "full" else float(budget) - engine.records.spent(program)
+    seconds = None if budget == "full" else float(budget) - engine.ledger.spent(program)
     begin = time.monotonic()
     found = tune_graph(engine, graph, policy, seconds, None)
     if found.interrupted:
-        engine.records.spend(program, time.monotonic() - begin)
+        engine.ledger.spend(program, time.monotonic() - begin)
         raise KeyboardInterrupt
-    engine.records.spend(program, math.inf if seconds is None else seconds)
+    engine.ledger.spend(program, math.inf if seconds is None else seconds)
 
 
 def _key(engine: Engine, group: Group, policy: Policy) -> str:

@@ -140,7 +140,9 @@ def _known(
     chain: Sequence[Stage], target: Target, threads: int, known: dict[tuple[Stage, ...], Group | None]
 ) -> Group | None:
     """The stream of a chain; chains that differ only in names (equal layers) are worked out once."""
-    rows = min((stage.axes for stage in chain if stage.partials), key=_volume)
+    rows = min((stage.axes for stage in chain if stage.partials), key=_volume, default=None)
+    if rows is None:
+        return None  # what the chain waits for is made outside of it
     together = max((_rows_together(chain, axis) for axis in rows), default=1.0)
     if together * _moved_bytes(chain) <= target.l1_bytes * _volume(rows):
         return None  # what is moved never leaves the first-level cache
