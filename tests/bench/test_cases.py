@@ -63,3 +63,12 @@ def test_a_decode_figure_is_tokens_over_seconds() -> None:
     assert case.report(0.5) == 64.0
     assert case.unit == "tokens/s"
     assert case.depth == 128
+
+
+def test_a_line_is_itself_even_where_its_name_begins_another() -> None:
+    (case,) = suite("matmul/512x512x512/f32")
+    assert case.name == "matmul/512x512x512/f32"
+    assert [case.name for case in suite("matmul/512x512x512")] == [
+        "matmul/512x512x512/f32", "matmul/512x512x512/f32/const",
+        "matmul/512x512x512/bf16", "matmul/512x512x512/bf16/const",
+    ]  # fmt: skip

@@ -60,11 +60,14 @@ SUITES: dict[str, tuple[Case, ...]] = {
 
 
 def suite(name: str) -> tuple[Case, ...]:
-    """The cases of a suite, of ``all``, of the part of a suite with that prefix, or the one case of that name."""
+    """The cases of a suite, of ``all``, the one case of that name, or the part of a suite with that prefix."""
     if name == "all":
         return tuple(case for cases in SUITES.values() for case in cases)
     if name in SUITES:
         return SUITES[name]
+    exact = tuple(case for cases in SUITES.values() for case in cases if case.name == name)
+    if exact:
+        return exact  # one line's name may begin another's: `…/f32` and `…/f32/const`
     part = tuple(case for cases in SUITES.values() for case in cases if case.name.startswith(name + "/"))
     if part:
         return part
