@@ -33,7 +33,10 @@ BF16_PAIRS = GroupedProduct("llvm.x86.avx512bf16.dpbf16ps.512", 16, 2, bf16, bf1
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A processor: LLVM's name for it, its vector registers, multiply-adds a cycle, caches in bytes."""
+    """A processor: LLVM's name for it, its vector registers, multiply-adds a cycle, caches in bytes.
+
+    `l1_ways`, `l2_ways`: lines of a set of the first and of the second cache.
+    """
 
     name: str
     triple: str
@@ -46,6 +49,8 @@ class Target:
     l2_bytes: int
     l3_bytes: int
     has_f16c: bool
+    l1_ways: int = 8
+    l2_ways: int = 8
     has_bf16: bool = False
     products: tuple[GroupedProduct, ...] = ()
 
@@ -79,6 +84,7 @@ AVX512 = Target(
     l2_bytes=1 << 20,
     l3_bytes=32 << 20,
     has_f16c=True,
+    l2_ways=16,
 )
 NEON = Target(
     name="neon",

@@ -26,7 +26,7 @@ def host_target() -> Target:
     has_avx512 = bool(features.get("avx512f")) and bool(features.get("avx512vl"))
     is_arm = platform.machine().lower() in ("aarch64", "arm64")
     has_fma = is_arm or bool(features.get("fma"))
-    l1, l2, l3 = _cache_bytes()
+    caches = _caches()
     return Target(
         name="neon" if is_arm else "avx512" if has_avx512 else "avx2" if features.get("avx2") else "sse",
         triple=llvm.get_process_triple(),
@@ -35,21 +35,28 @@ def host_target() -> Target:
         vector_bits=512 if has_avx512 else 256 if features.get("avx2") else 128,
         vector_registers=32 if has_avx512 or is_arm else 16,
         fma_ports=2 if has_fma else 0,
-        l1_bytes=l1,
-        l2_bytes=l2,
-        l3_bytes=l3,
+        l1_bytes=caches[1][0],
+        l2_bytes=caches[2][0],
+        l3_bytes=caches[3][0],
         has_f16c=is_arm or bool(features.get("f16c")),
+        l1_ways=caches[1][1],
+        l2_ways=caches[2][1],
         has_bf16=bool(features.get("avx512bf16")),
         products=(BF16_PAIRS,) if has_avx512 and features.get("avx512bf16") else (),
     )
 
 
-def _cache_bytes() -> tuple[int, int, int]:
-    sizes = {1: 32 << 10, 2: 512 << 10, 3: 8 << 20}
+def _caches() -> dict[int, tuple[int, int]]:
+    """Bytes and ways of the data caches by level; common ones where the kernel tells nothing."""
+    found = {1: (32 << 10, 8), 2: (512 << 10, 8), 3: (8 << 20, 16)}
     for folder in sorted(CACHES.glob("index*")) if CACHES.is_dir() else ():
-        kind = (folder / "type").read_text().strip()
-        text = (folder / "size").read_text().strip()
-        if kind == "Instruction" or not text.endswith("K"):
-            continue
-        sizes[int((folder / "level").read_text())] = int(text[:-1]) << 10
-    return sizes[1], sizes[2], sizes[3]
+        kind, size = _text(folder / "type"), _text(folder / "size")
+        if kind != "Instruction" and size.endswith("K"):
+            level = int(_text(folder / "level"))
+            ways = int(_text(folder / "ways_of_associativity") or 0)
+            found[level] = (int(size[:-1]) << 10, ways or found.get(level, (0, 8))[1])
+    return found
+
+
+def _text(path: Path) -> str:
+    return path.read_text().strip() if path.exists() else ""

@@ -34,11 +34,11 @@ def prefetches(stage: Stage, schedule: StageSchedule) -> tuple[Prefetch, ...]:
     if math.prod(stage.extent(axis) for axis in stage.reduced) < _LEAST_LENGTH:
         return ()
     rows = _step(schedule.tickets, tile.unrolled)
-    found = [*_result(stage, tile.unrolled, tile.count, tile.vector, schedule.panel)]
-    if rows is not None and rows > tile.count and not schedule.own_copies:
+    found = [*_result(stage, schedule, rows)]
+    if rows is not None and not schedule.own_copies:
         for item in stage.loads():
             if tile.vector in item.free and tile.unrolled not in item.free:
-                found += _panel(stage, schedule, item, rows // tile.count)
+                found += _panel(stage, schedule, item, max(1, rows // tile.count))
     return tuple(found) if len(found) <= _MOST else ()
 
 
@@ -46,14 +46,24 @@ def _step(levels: tuple[Level, ...], axis: Axis) -> int | None:
     return next((level.step for level in levels if level.axis == axis and level.kind is LoopKind.SERIAL), None)
 
 
-def _result(stage: Stage, rows: Axis, count: int, vector: Axis, panel: int) -> Iterator[Prefetch]:
-    """The lines of the next tile of rows in the result (lanes of it lie together)."""
-    if Access(stage.tensor, stage.indices).stride(vector) != 1.0:
+def _result(stage: Stage, schedule: StageSchedule, rows: int | None) -> Iterator[Prefetch]:
+    """The lines of the result (lanes of it lie together) that the next tile writes: that of the rows below, or, where a
+    tile has all of a ticket's rows, that of the columns beside it."""
+    tile = schedule.tile
+    assert tile is not None
+    assert tile.vector is not None
+    assert tile.unrolled is not None
+    if Access(stage.tensor, stage.indices).stride(tile.vector) != 1.0:
         return
     lanes = max(1, _LINE // stage.tensor.dtype.itemsize)
-    for row in range(count):
-        for lane in range(0, panel, lanes):
-            moved: dict[Axis, Expr] = {rows: as_expr(rows) + (count + row), vector: as_expr(vector) + lane}
+    beside = rows is not None and rows <= tile.count
+    down, right = (0, schedule.panel) if beside else (tile.count, 0)
+    for row in range(tile.count):
+        for lane in range(right, right + schedule.panel, lanes):
+            moved: dict[Axis, Expr] = {
+                tile.unrolled: as_expr(tile.unrolled) + (down + row),
+                tile.vector: as_expr(tile.vector) + lane,
+            }
             yield Prefetch(stage.tensor, tuple(index.substitute(moved) for index in stage.indices))  # type: ignore[arg-type]
 
 

@@ -24,9 +24,9 @@ _OPEN = StageChoice()
 # exact to a few epsilons, many enough that adding up the blocks costs nothing (1 % of a dot product over 2²⁰).
 LONGEST_SUM = 4096
 BLOCK_SUM = 1024
-_TILE_ROWS = 16  # rows of a pass shared by more rows of the result than that
 _STREAM = 4096  # positions of a result that stays in the first-level cache while rows are added to it
 _ROWS = 8  # streams that one core reads at once without losing the prefetcher (measured: 8 to 16)
+_ROWS_EACH, _MOST_ROWS = 4, 32  # rows of a pass for each row of the result, which it reads and writes (measured)
 _ROW_TILES = 32
 _OWN_COLUMNS = 192  # of a ticket's own copy, so that a pass of it takes a part of the second-level cache
 _TICKET_COLUMNS = 12  # columns that take as long as a ticket's beginning, and reading its rows once more
@@ -203,7 +203,8 @@ def _row_passes(stage: Stage, tile: Tile, target: Target) -> list[Level]:
     if not streamed or not in_order or stage.extent(tile.vector) <= tile.lanes * tile.vectors:
         return []
     order = ordered_reductions(stage, tile.vector)
-    rows = _ROWS if tile.unrolled is None or stage.extent(tile.unrolled) <= _TILE_ROWS else _TILE_ROWS
+    shared = 1.0 if tile.unrolled is None else stage.extent(tile.unrolled)
+    rows = min(_MOST_ROWS, max(_ROWS, _ROWS_EACH * int(shared)))
     length = 1.0
     for k in range(len(order) - 1, -1, -1):
         if length * stage.extent(order[k]) > rows:

@@ -178,7 +178,7 @@ def _frames(stage: Stage, lanes: int, target: Target) -> Iterator[_Frame]:
         steps = (dict(unrolled_reductions(stage, vector, 1)), dict(unrolled_reductions(stage, vector, 2)))
         roots = tensor.factors if tensor is not None else tuple(partial.body for partial in stage.partials)
         for unrolled, packed in _with_packing(stage, vector, data, roots):
-            operands = tuple(_operands(stage, packed, vector, unrolled, lanes, tensor))
+            operands = tuple(_operands(stage, packed, vector, unrolled, lanes, tensor, target))
             order = tuple(ordered_reductions(stage, vector))
             inner = inner_terms(stage, packed)
             if tensor is not None:  # the instruction converts
@@ -391,6 +391,7 @@ def _operands(
     unrolled: Axis | None,
     lanes: int,
     tensor: TensorAxis | None,
+    target: Target,
 ) -> list[_Operand]:
     found: dict[Term, _Operand] = {}
     stack = [partial.body for partial in stage.partials]
@@ -399,7 +400,7 @@ def _operands(
         if item in packed:
             found[item] = _Operand(item.free, 1.0)
         elif isinstance(item.op, Load):
-            price = load_price(stage, item, vector, unrolled, lanes)
+            price = load_price(stage, item, vector, unrolled, lanes, target)
             if tensor is not None and not tensor.is_word(item):
                 price *= _MAKING_WORDS * tensor.group
             found[item] = _Operand(item.free, price)

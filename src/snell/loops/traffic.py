@@ -30,8 +30,7 @@ _COLD_BYTE, _NEAR_BYTE = 0.15, 0.02  # cycles a byte from memory (or the last ca
 _BLOCK_TILES = 32  # tiles of a block, as schedules make them
 _PAGE = 2048.0
 _FAR, _FARTHER = 1.3, 2.0  # loads that a load amounts to where rows lie far apart, or on pages of their own
-_WAYS, _L1_PERIOD, _L2_PERIOD = 8, 1 << 12, 1 << 16  # lines this far apart share a set, which holds so many of them
-_CONFLICT, _FAR_CONFLICT = 4.0, 12.0  # the same where the rows of a pass do not fit their sets
+_CONFLICT, _FAR_CONFLICT = 6.0, 12.0  # the same where the rows of a pass do not fit their sets
 _STAGED = 24  # registers of lanes that share an operand before a block of it is copied to be dense (loops.staging)
 
 
@@ -68,7 +67,7 @@ def is_packed_once(item: Term) -> bool:
     return isinstance(item.op, Load) and item.op.tensor.frozen and item.op.tensor.storage is None
 
 
-def load_price(stage: Stage, item: Term, vector: Axis, unrolled: Axis | None, lanes: int) -> float:
+def load_price(stage: Stage, item: Term, vector: Axis, unrolled: Axis | None, lanes: int, target: Target) -> float:
     """Loads that one load amounts to: gathers take one a lane, rows far apart cost translations and cache lines.
 
     Where few rows of the tile share it, an operand is streamed through in passes, and lines do not wait to be used again.
@@ -87,12 +86,18 @@ def load_price(stage: Stage, item: Term, vector: Axis, unrolled: Axis | None, la
         return _FAR
     rows = min(PASS_LENGTH, math.prod(stage.extent(axis) for axis in stage.reduced if jumps[axis] >= LONG_JUMP))
     price = _FAR if jump < _PAGE else _FARTHER
-    if rows > _WAYS * _L2_PERIOD / math.gcd(int(jump), _L2_PERIOD):
+    if rows > _rows_held(target.l2_bytes, target.l2_ways, jump):
         price = _FAR_CONFLICT
-    elif rows > _WAYS * _L1_PERIOD / math.gcd(int(jump), _L1_PERIOD):
+    elif rows > _rows_held(target.l1_bytes, target.l1_ways, jump):
         price = _CONFLICT
     adjacent = shared and access.stride(unrolled) == 1.0
     return 1.0 + (price - 1.0) / 2 if adjacent else price
+
+
+def _rows_held(cache_bytes: int, ways: int, jump: float) -> float:
+    """How many lines so many bytes apart a cache holds: those as far apart as its sets reach share a set."""
+    period = cache_bytes // ways
+    return cache_bytes / math.gcd(int(jump), period)
 
 
 def restarts(stage: Stage, packed: tuple[Term, ...], unrolled: Axis | None, target: Target) -> float:

@@ -20,6 +20,7 @@ from snell.errors import SnellError
 from snell.loops.ir import Buffer, BufferScope
 from snell.loops.parse import parse_kernel
 from snell.runtime.binding import Assembled, bind
+from snell.runtime.buffers import aligned_empty
 from snell.runtime.executable import Bound
 from snell.runtime.kernels import KernelCompiler
 from snell.runtime.pool import Pool
@@ -199,7 +200,10 @@ def _outputs(candidate: Candidate, sizes: Mapping[str, int]) -> list[Array]:
 
 
 def _zeros_like(array: Array) -> Array:
-    return np.zeros(array.shape, array.dtype)
+    """Where a result goes: aligned as a program's results are, so that no kernel is timed with luckier lines."""
+    result, _ = aligned_empty(array.shape, array.dtype, array.nbytes)
+    result[...] = 0
+    return result
 
 
 def _wrong(calls: Sequence[Bound], point: _Point, terms: float) -> str | None:
