@@ -10,7 +10,16 @@ from dataclasses import dataclass
 
 from snell.dtypes import DType, bf16, f32
 
-__all__ = ["AVX2", "AVX512", "BF16_PAIRS", "NEON", "GroupedProduct", "Target"]
+__all__ = ["ALIASING", "AVX2", "AVX512", "BF16_PAIRS", "NEON", "STAGGER", "GroupedProduct", "Target"]
+
+ALIASING = 4096
+"""Bytes: a load waits for an earlier store whose address agrees below this, though it is another one.
+
+A kernel that reads one array and writes another at equal distances from it takes twice as long (measured), and sizes of
+arrays often are multiples of it.
+"""
+STAGGER = 320
+"""Bytes by which buffers that lie one after the other are moved apart, so that no two agree below `ALIASING`."""
 
 
 @dataclass(frozen=True, slots=True)
