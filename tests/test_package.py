@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.models import smollm2_path
 
@@ -73,3 +74,13 @@ def test_a_token_from_a_cached_program_needs_neither_the_compiler_nor_the_fronte
     heavy = ("compiler", "frontend", "loops", "search", "autodiff", "rewrite.rewrite", "graph.node", "store")
     assert {name for name in found if name.startswith(tuple(f"snell.{room}" for room in heavy))} == set()
     assert found.isdisjoint({"egglog", "jinja2", "ml_dtypes", "safetensors", "importlib.metadata"})
+
+
+def test_a_file_of_weights_and_a_program_without_bfloat16_load_no_package_for_it(tmp_path: Path) -> None:
+    weights = tmp_path / "weights.safetensors"
+    sn.io.save_safetensors(weights, {"w": np.ones((3, 3), np.float32)})
+    program = (
+        f"import snell as sn\nw = sn.io.load_safetensors({str(weights)!r})['w']\n"
+        "assert sn.compile(lambda x: sn.softmax(x @ x))(w).shape == (3, 3)"
+    )
+    assert "ml_dtypes" not in loaded_by(program, tmp_path)

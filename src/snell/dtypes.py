@@ -62,7 +62,7 @@ class DType:
         if self.kind == "bool":
             return 0, 1
         if self.is_float:
-            top = float(ml_dtypes.finfo(self.numpy).max)
+            top = float(ml_dtypes.finfo(self.numpy).max if self.name == "bf16" else np.finfo(self.numpy).max)
             return -top, top
         if self.kind == "uint":
             return 0, (1 << self.bits) - 1
