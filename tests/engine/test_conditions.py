@@ -314,6 +314,29 @@ print(os.waitpid(child, 0)[1], right())
 
 
 @linux
+def test_a_child_that_was_forked_while_another_thread_compiles_compiles_too(tmp_path: Path) -> None:
+    source = """
+import signal
+def compiling():
+    for k in range(1, 1000):
+        sn.compile(lambda x, w: sn.softmax(sn.relu((x + k) @ w) * k, axis=-1))(x, w)
+right()
+other = threading.Thread(target=compiling, daemon=True)
+other.start()
+ends = []
+for k in range(3):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(30)
+        os._exit(0 if right(sn.compile(lambda x, w: sn.softmax(sn.relu(x @ w) - k, axis=-1))) else 1)
+    ends.append(os.waitpid(child, 0)[1])
+print(ends, other.is_alive(), flush=True)
+os._exit(0)
+"""
+    assert output_of(source, {"SNELL_CACHE_DIR": str(tmp_path)}) == "[0, 0, 0] True"
+
+
+@linux
 def test_one_allowed_processor_is_one_thread(tmp_path: Path) -> None:
     source = """
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})

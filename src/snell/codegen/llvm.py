@@ -3,18 +3,24 @@
 IR text becomes relocatable object bytes (`compile_object`) or assembly for people (`assembly`); object bytes become
 callable addresses (`load`).  No optimisation pipeline runs: the emitter writes explicit vectors in SSA form, and code
 generation alone gives the same speed (measured: 107.6 and 107.8 GFLOP/s).  Bytes depend on the text and the target only.
+
+One thread at a time is inside LLVM, and no process forks meanwhile: a child would inherit locks of LLVM and of llvmlite
+that nobody there releases.
 """
 
 from __future__ import annotations
 
 import itertools
+import os
+import sys
 from collections.abc import Iterable
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, Final
 
 import llvmlite.binding
 
 from snell.errors import CompileError
+from snell.locks import Lock
 from snell.targets import Target
 
 __all__ = ["CODEGEN_LEVEL", "LLVM_VERSION", "Library", "assembly", "compile_object", "load"]
@@ -49,28 +55,32 @@ class Library:
 
 def compile_object(llvm_ir: str, target: Target, level: int = CODEGEN_LEVEL) -> bytes:
     """Object file of a module; CompileError with LLVM's message when the text is not valid IR."""
-    return bytes(_machine(target, level).emit_object(_parse(llvm_ir, target)))
+    with _INSIDE:
+        return bytes(_machine(target, level).emit_object(_parse(llvm_ir, target)))
 
 
 def assembly(llvm_ir: str, target: Target, level: int = CODEGEN_LEVEL) -> str:
     """Assembly text of a module, for reading."""
-    return str(_machine(target, level).emit_assembly(_parse(llvm_ir, target)))
+    with _INSIDE:
+        return str(_machine(target, level).emit_assembly(_parse(llvm_ir, target)))
 
 
 def load(image: bytes, names: Iterable[str]) -> Library:
     """Link an object file into this process and look up `names` (its defined functions)."""
-    builder = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
     wanted = tuple(names)
-    for name in wanted:
-        builder.export_symbol(name)
-    try:
-        tracker = builder.link(_jit(), f"snell.{next(_SERIAL)}")
-    except RuntimeError as error:
-        raise CompileError(f"linking {', '.join(wanted)} failed: {error}") from error
-    return Library(tracker, {name: tracker[name] for name in wanted})
+    with _INSIDE:
+        builder = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
+        for name in wanted:
+            builder.export_symbol(name)
+        try:
+            tracker = builder.link(_jit(), f"snell.{next(_SERIAL)}")
+        except RuntimeError as error:
+            raise CompileError(f"linking {', '.join(wanted)} failed: {error}") from error
+        return Library(tracker, {name: tracker[name] for name in wanted})
 
 
 _SERIAL = itertools.count()
+_INSIDE: Final = Lock()
 
 
 @cache
@@ -102,3 +112,7 @@ def _parse(llvm_ir: str, target: Target) -> Any:
     except RuntimeError as error:
         raise CompileError(f"the emitter wrote invalid LLVM IR: {error}") from error
     return module
+
+
+if sys.platform != "win32":
+    os.register_at_fork(before=_INSIDE.acquire, after_in_parent=_INSIDE.release, after_in_child=_INSIDE.release)

@@ -7,7 +7,6 @@ the cache folder by the next process, which then lowers and compiles nothing.
 from __future__ import annotations
 
 import hashlib
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,6 +17,7 @@ from snell.config import Config, SearchBudget, available_threads
 from snell.deferred import deferred
 from snell.engine.version import code_version
 from snell.errors import FileFormatError
+from snell.locks import Lock
 from snell.rewrite.policy import Policy
 from snell.runtime.binding import Assembled, bind
 from snell.runtime.cache import Cache, compile_cached
@@ -76,7 +76,7 @@ class Engine:
 
     config: Config
     programs: dict[str, Prepared] = field(default_factory=dict[str, Prepared])
-    lock: threading.RLock = field(default_factory=threading.RLock)
+    lock: Lock = field(default_factory=Lock)
     # One object for the engine's life: it knows the folder's size, and that it has warned.
     cache: Cache = field(init=False)
     ledger: Ledger = field(init=False)

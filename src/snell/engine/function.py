@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import math
 import os
-import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ from snell.engine.saved import Header, write_program
 from snell.errors import ConfigError, ShapeError, UnsupportedError
 from snell.frontend import TensorSpec, Traced, trace
 from snell.graph.node import Graph
+from snell.locks import Lock
 from snell.rewrite.policy import Policy
 from snell.runtime.buffers import is_usable
 from snell.runtime.executable import Executable
@@ -79,7 +79,7 @@ class CompiledFunction:
         self._variants: dict[Hashable, _Variant] = {}
         self._direct: dict[Hashable, Direct] = {}
         self._fast: Callable[..., Any] = declines
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self.__name__ = getattr(function, "__name__", "function")
         self.__doc__ = function.__doc__
 

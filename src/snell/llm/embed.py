@@ -5,7 +5,6 @@ Texts are sorted by length and run in batches, so that little is padded; padding
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -22,6 +21,7 @@ from snell.llm.step import LENGTHS, RESULT, TEXTS, TOKENS
 from snell.llm.stored_weight import WeightSource, stored_arrays
 from snell.llm.tokenizer import Tokenizer
 from snell.llm.vectors import finished_vectors, fitted_ids, pooling_named
+from snell.locks import Lock
 
 if TYPE_CHECKING:
     from snell.llm import programs
@@ -54,7 +54,7 @@ class EmbeddingModel:
         self._compiler = compiler
         self.context = context
         self._programs: dict[Pooling, CompiledProgram] = {}
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     @property
     def tokenizer(self) -> Tokenizer:

@@ -6,7 +6,6 @@ their first use.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -34,6 +33,7 @@ from snell.llm.template_source import TemplateSource
 from snell.llm.text_stream import TextStream
 from snell.llm.tokenizer import Tokenizer
 from snell.llm.vectors import finished_vectors, fitted_ids, pooling_named
+from snell.locks import Lock
 
 if TYPE_CHECKING:
     from snell.llm import chat_template, programs
@@ -76,7 +76,7 @@ class LanguageModel:
         self._cache = parts.decoder.sizes.cache(context, kv_dtype)
         self._chunk = min(chunk, context)
         self._programs: dict[StepResult, SizedProgram] = {}
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     @property
     def tokenizer(self) -> Tokenizer:

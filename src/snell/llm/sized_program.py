@@ -4,10 +4,10 @@ Both variants hold for every size within their bounds; they differ in the sizes 
 """
 
 from collections.abc import Callable, Mapping
-from threading import Lock
 
 from snell.llm.compiler_protocol import Array, CompiledProgram
 from snell.llm.step import TOKENS
+from snell.locks import Lock
 
 __all__ = ["SizedProgram"]
 
