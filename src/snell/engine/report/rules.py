@@ -1,4 +1,5 @@
-"""The rules that shaped a program: rewrite rules with their costs, streams, and loops that masks bound; and all there are."""
+"""The rules that shaped a program: rewrite rules with their costs, orders of products, streams, and loops that masks
+bound; and all there are."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from snell.loops.grouping import Group
 from snell.loops.ir import Kernel, Loop, statements
 from snell.loops.text import show_expression
 from snell.rewrite.effects import Region, RuleEffect, rule_effects
+from snell.rewrite.reassociate import Reassociation
 from snell.rewrite.rules import RULES, Rule
 from snell.symbolic import Expr
 
@@ -39,10 +41,11 @@ class RuleLine:
 
 
 def rule_lines(compilation: Compilation) -> tuple[RuleLine, ...]:
-    """Rewrite rules first, those that bought most before the others; then streams and bounded loops."""
+    """Rewrite rules first, those that bought most before the others; then the others."""
     regions = [Region((each.before.value,), each.report.matches) for each in compilation.rewritten]
     effects = rule_effects(regions, compilation.options.policy)
-    return (*map(_of_effect, effects), *_streams(compilation.lowered), *_bounds(compilation.lowered))
+    orders = _orders(compilation.lowered)
+    return (*map(_of_effect, effects), *orders, *_streams(compilation.lowered), *_bounds(compilation.lowered))
 
 
 def _of_effect(effect: RuleEffect) -> RuleLine:
@@ -51,6 +54,22 @@ def _of_effect(effect: RuleEffect) -> RuleLine:
     return RuleLine(
         rule.name, rule.tag.value, effect.matches, places, effect.before, effect.after, effect.without, rule.meaning
     )
+
+
+def _orders(lowered: Lowered) -> Iterator[RuleLine]:
+    found = list(_reassociations(lowered))
+    if not found:
+        return
+    before, after = sum(each.before for each in found), sum(each.after for each in found)
+    places = f"{len(found)} product{'s' if len(found) != 1 else ''}"
+    note = "Products of several factors are taken in the order that costs least; costs in multiplications."
+    yield RuleLine("contraction order", "refines", len(found), places, before, after, before, note)
+
+
+def _reassociations(lowered: Lowered) -> Iterator[Reassociation]:
+    yield from lowered.orders
+    for step in lowered.repetitions():
+        yield from _reassociations(step.body)
 
 
 def _streams(lowered: Lowered) -> Iterator[RuleLine]:
