@@ -125,7 +125,7 @@ def stages_of(definition: Definition, fresh: Iterator[int]) -> list[Stage]:
     hoisted: list[Stage] = []
 
     def hoist(item: Term) -> Term:
-        axes = tuple(sorted(item.free, key=lambda a: definition.axes.index(a) if a in definition.axes else -1))
+        axes = _laid_out(item, definition.axes)
         shape = tuple(as_size(axis.extent) for axis in axes)
         tensor = Tensor(f"{definition.tensor.name}.{next(fresh)}", shape, item.dtype)
         places = tuple(as_expr(axis) for axis in axes)
@@ -161,6 +161,13 @@ def _repeats(reduction: Term, definition: Definition) -> bool:
 
 def _volume(axes: Iterable[Axis]) -> float:
     return math.prod(typical_size(axis.extent) for axis in axes)
+
+
+def _laid_out(item: Term, outer: tuple[Axis, ...]) -> tuple[Axis, ...]:
+    """The axes of a reduction's result: those along which its operands lie side by side come last, as they are there."""
+    beside = {a for t in walk(item) if isinstance(t.op, Load) for a in t.free if t.op.indices[-1].coefficient(a) == 1}
+    place = {axis: k for k, axis in enumerate(outer)}
+    return tuple(sorted(item.free, key=lambda axis: (axis in beside, place.get(axis, -1), str(axis))))
 
 
 def _largest(roots: Sequence[Term]) -> Term:

@@ -1,4 +1,5 @@
-"""Report.rules: which rules fired, what extraction would cost without them, streams and bounded loops."""
+"""Report.rules: which rules fired, what extraction would cost without them, orders of products, streams and
+bounded loops."""
 
 from __future__ import annotations
 
