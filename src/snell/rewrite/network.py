@@ -183,8 +183,8 @@ def _in_order(item: Term, go: Callable[[Term], Term]) -> Term | None:
     if not isinstance(item.op, Mul | Sum):
         return None
     network = network_of(item)
-    if network is None or not network.bound:
-        return None
+    if network is None or all(network.bound <= factor.free for factor in network.factors):
+        return None  # (nothing can be added up before all are multiplied)
     return ordered(Network(tuple(map(go, network.factors)), network.bound))
 
 

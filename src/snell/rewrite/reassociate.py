@@ -19,7 +19,7 @@ from snell.rewrite.definition import Definition
 from snell.rewrite.network import STORED, network_of, reordered, volume, written_cost
 from snell.rewrite.substitution import with_tensors
 from snell.rewrite.template import Instance
-from snell.rewrite.term import Load, Reduction, Tensor, walk
+from snell.rewrite.term import Load, Reduction, Tensor, Term, walk
 
 __all__ = ["Reassociation", "reassociated"]
 
@@ -56,12 +56,12 @@ class _Search:
 
     def step(self) -> bool:
         """Put one stored product back into its readers; False where none pays any more."""
-        readers: dict[Tensor, list[int]] = {}
+        readers: dict[str, list[int]] = {}
         for place, instance in enumerate(self.program):
-            for own in _loaded(instance.template):
-                readers.setdefault(instance.tensors[own], []).append(place)
+            for own in _loaded(instance.template.value):
+                readers.setdefault(instance.tensors[own].name, []).append(place)
         for place, instance in enumerate(self.program):
-            places = readers.get(instance.stored, [])
+            places = readers.get(instance.stored.name, [])
             if places and instance.stored.name not in self._kept and _is_product(instance.template):
                 changed = self._put_back(instance, [self.program[k] for k in places])
                 if changed is not None:
@@ -109,29 +109,29 @@ def _on_its_tensors(instance: Instance) -> Definition:
 
 def _template_of(definition: Definition) -> Instance:
     """The definition as a template over `t0`, `t1`, …, so that equal ones are one."""
-    names = {real: replace(real, name=f"t{k}") for k, real in enumerate(_loaded(definition))}
+    names = {real: replace(real, name=f"t{k}") for k, real in enumerate(_loaded(definition.value))}
     out = replace(definition.tensor, name="out")
     template = replace(definition, tensor=out, value=with_tensors(definition.value, names))
     return Instance(template, {**{own: real for real, own in names.items()}, out: definition.tensor})
 
 
 def _names_of(reader: Instance, tensor: Tensor) -> tuple[Tensor, ...]:
-    return tuple(own for own in _loaded(reader.template) if reader.tensors[own] == tensor)
+    return tuple(own for own in _loaded(reader.template.value) if reader.tensors[own] == tensor)
 
 
 def _sums_up(reader: Instance, tensor: Tensor) -> bool:
     """Whether the reader reads the tensor inside of a sum."""
-    return set(_names_of(reader, tensor)) <= _summed(reader.template)
+    return set(_names_of(reader, tensor)) <= _summed(reader.template.value)
 
 
 @lru_cache(maxsize=1 << 12)
-def _loaded(template: Definition) -> tuple[Tensor, ...]:
-    return tuple(dict.fromkeys(item.op.tensor for item in walk(template.value) if isinstance(item.op, Load)))
+def _loaded(value: Term) -> tuple[Tensor, ...]:
+    return tuple(dict.fromkeys(item.op.tensor for item in walk(value) if isinstance(item.op, Load)))
 
 
 @lru_cache(maxsize=1 << 12)
-def _summed(template: Definition) -> frozenset[Tensor]:
-    bodies = [item.args[0] for item in walk(template.value) if isinstance(item.op, Reduction)]
+def _summed(value: Term) -> frozenset[Tensor]:
+    bodies = [item.args[0] for item in walk(value) if isinstance(item.op, Reduction)]
     return frozenset(item.op.tensor for item in walk(*bodies) if isinstance(item.op, Load))
 
 
