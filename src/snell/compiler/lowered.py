@@ -91,7 +91,8 @@ class Lowered:
     times: PassTimes
     built: Mapping[Group, BuiltKernel]
     """The kernel of each canonical group, those of repetitions' bodies among them."""
-    reassociations: tuple[Reassociation, ...] = ()
+    orders: tuple[Reassociation, ...] = ()
+    """Products that were put into a cheaper order, without those of repetitions."""
 
     @property
     def kernels(self) -> tuple[BuiltKernel, ...]:

@@ -3,7 +3,7 @@
 A consumer joins its producers' group when both can walk the same outer axes and every value that passes between them is
 used at the same outer position: the slice for one position is then local to a thread.  The gain is the traffic saved;
 the limits are the size of a slice, enough outer positions for the threads wherever a reduction is worth sharing among
-them, and operands that every position would read again from beyond the second-level cache.
+them, operands that every position would read again from beyond the second-level cache, and streams that would be broken.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from dataclasses import dataclass, replace
 from snell.loops.access import access_of
 from snell.loops.retarget import Parts, rebuilt_stage, split_stage
 from snell.loops.stage import Stage
+from snell.loops.traffic import LONG_JUMP
 from snell.loops.work import is_worth_threads
 from snell.rewrite.cut import typical_size
-from snell.rewrite.term import Load, Tensor
+from snell.rewrite.term import Load, Tensor, Term
 from snell.symbolic import Axis, Expr, as_expr
 from snell.targets import Target
 
@@ -187,7 +188,32 @@ def _pays(stages: Sequence[Stage], group: _Growing, outer: tuple[Axis, ...], tar
             return False
         if stage.partials and (_repeated_bytes(stage, outer) > budget or _lost_reuse(stage, outer) >= _LEAST_INNER):
             return False
-    return True
+    return not any(_breaks_stream(stage, [s for s in stages if s is not stage], outer, budget) for stage in stages)
+
+
+def _breaks_stream(stage: Stage, others: Sequence[Stage], outer: tuple[Axis, ...], budget: float) -> bool:
+    """Whether the group reads a large operand of this stage alone in narrow columns, or again for another position: a
+    nest of the stage's own streams through it once, row by row."""
+    for item in stage.loads():
+        assert isinstance(item.op, Load)
+        elements = math.prod(typical_size(axis.extent) for axis in item.free)
+        if not item.free & set(stage.reduced) or elements * item.dtype.bits / 8 <= budget:
+            continue
+        if any(item.op.tensor in other.reads() for other in others):
+            continue
+        access = access_of(item)
+        jump = max(abs(access.stride(axis) or 0.0) for axis in stage.reduced) * item.dtype.bits / 8
+        if access.stride(outer[-1]) == 1.0 and jump >= LONG_JUMP:
+            return True
+        if any(_uses_once(item, stage, outer, place) for place in range(len(outer) - 1)):
+            return True
+    return False
+
+
+def _uses_once(item: Term, stage: Stage, outer: tuple[Axis, ...], place: int) -> bool:
+    """Whether each position of an outer axis walks all of the operand, using each element once."""
+    rest = set(stage.axes) - set(outer[: place + 1])
+    return outer[place] not in item.free and typical_size(outer[place].extent) > 1 and rest <= item.free
 
 
 def _lost_reuse(stage: Stage, outer: tuple[Axis, ...]) -> float:

@@ -6,7 +6,8 @@ nested inside another reduction, or over other axes, become definitions of their
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -18,6 +19,8 @@ from snell.rewrite.term import Load, Max, Reduction, Sum, Tensor, Term, load, te
 from snell.symbolic import Axis, Expr, as_expr, as_size
 
 __all__ = ["Partial", "Stage", "map_term", "stages_of"]
+
+_MANY = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +125,7 @@ def stages_of(definition: Definition, fresh: Iterator[int]) -> list[Stage]:
     hoisted: list[Stage] = []
 
     def hoist(item: Term) -> Term:
-        axes = tuple(sorted(item.free, key=lambda a: definition.axes.index(a) if a in definition.axes else -1))
+        axes = _laid_out(item, definition.axes)
         shape = tuple(as_size(axis.extent) for axis in axes)
         tensor = Tensor(f"{definition.tensor.name}.{next(fresh)}", shape, item.dtype)
         places = tuple(as_expr(axis) for axis in axes)
@@ -145,10 +148,26 @@ def stages_of(definition: Definition, fresh: Iterator[int]) -> list[Stage]:
         for other in roots:
             assert isinstance(other.op, Reduction)
             assert isinstance(chosen.op, Reduction)
-            if set(other.op.axes) != set(chosen.op.axes):
+            if set(other.op.axes) != set(chosen.op.axes) or _repeats(chosen, definition):
                 value = map_term(value, lambda t, other=other: hoist(other) if t is other else None)
         roots = _reductions(value)
     return [*hoisted, _stage(definition, value, roots)]
+
+
+def _repeats(reduction: Term, definition: Definition) -> bool:
+    """Whether the definition has many positions for each of the reduction's, and would work it out at all of them."""
+    return _MANY * _volume(reduction.free) <= _volume(definition.axes)
+
+
+def _volume(axes: Iterable[Axis]) -> float:
+    return math.prod(typical_size(axis.extent) for axis in axes)
+
+
+def _laid_out(item: Term, outer: tuple[Axis, ...]) -> tuple[Axis, ...]:
+    """The axes of a reduction's result: those along which its operands lie side by side come last, as they are there."""
+    beside = {a for t in walk(item) if isinstance(t.op, Load) for a in t.free if t.op.indices[-1].coefficient(a) == 1}
+    place = {axis: k for k, axis in enumerate(outer)}
+    return tuple(sorted(item.free, key=lambda axis: (axis in beside, place.get(axis, -1), str(axis))))
 
 
 def _largest(roots: Sequence[Term]) -> Term:

@@ -12,7 +12,7 @@ from snell.rewrite.term import Index, Load, Reduction, Tensor, Term, children, i
 from snell.symbolic import Axis, Expr, Opaque, as_expr
 from snell.symbolic.expression import Atom
 
-__all__ = ["fresh_axis", "guarded_load", "over_tensors", "rebuilt", "replaced_expression", "substitute"]
+__all__ = ["fresh_axis", "guarded_load", "rebuilt", "replaced_expression", "substitute", "with_tensors"]
 
 
 class _Fresh:
@@ -112,12 +112,12 @@ def _under_binder(
     return term(type(op)(tuple(renamed[axis] for axis in op.axes)), (body,), item.dtype)
 
 
-def over_tensors(root: Term, tensors: Mapping[Tensor, Tensor]) -> Term:
-    """`root` with other tensors in its loads, those inside loaded indices too; tensors not in the mapping stay."""
+def with_tensors(root: Term, tensors: Mapping[Tensor, Tensor]) -> Term:
+    """`root` loading from other tensors, inside loaded indices too."""
     images: dict[Term, Term] = {}
     for item in walk(root):
         image = rebuilt(item, images, {})
-        if isinstance(image.op, Load):
-            image = load(tensors.get(image.op.tensor, image.op.tensor), image.op.indices, image.op.guards)
+        if isinstance(image.op, Load) and image.op.tensor in tensors:
+            image = load(tensors[image.op.tensor], image.op.indices, image.op.guards)
         images[item] = image
     return images[root]

@@ -1,5 +1,5 @@
-"""The rules that shaped a program: rewrite rules with their costs, products that were turned,
-streams, and loops that masks bound; and all there are."""
+"""The rules that shaped a program: rewrite rules with their costs, orders of products, streams, and loops that masks
+bound; and all there are."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class RuleLine:
 
 
 def rule_lines(compilation: Compilation) -> tuple[RuleLine, ...]:
-    """Rewrite rules first, those that bought most before the others; then turned products, streams and bounded loops."""
+    """Rewrite rules first, those that bought most before the others; then the others."""
     regions = [Region((each.before.value,), each.report.matches) for each in compilation.rewritten]
     effects = rule_effects(regions, compilation.options.policy)
-    lowered = compilation.lowered
-    return (*map(_of_effect, effects), *_turns(lowered), *_streams(lowered), *_bounds(lowered))
+    orders = _orders(compilation.lowered)
+    return (*map(_of_effect, effects), *orders, *_streams(compilation.lowered), *_bounds(compilation.lowered))
 
 
 def _of_effect(effect: RuleEffect) -> RuleLine:
@@ -56,21 +56,18 @@ def _of_effect(effect: RuleEffect) -> RuleLine:
     )
 
 
-def _turns(lowered: Lowered) -> Iterator[RuleLine]:
-    """Costs are multiplications: of a program as large as this one, and not of terms."""
-    turns = list(_reassociations(lowered))
-    if not turns:
+def _orders(lowered: Lowered) -> Iterator[RuleLine]:
+    found = list(_reassociations(lowered))
+    if not found:
         return
-    before, after = sum(turn.before for turn in turns), sum(turn.after for turn in turns)
-    results = list(dict.fromkeys(turn.result.name for turn in turns))
-    shown = ", ".join(results[:_BOUNDS]) + (", …" if len(results) > _BOUNDS else "")
-    note = f"Products of products in the order of fewer multiplications, which the costs count: {shown}."
-    places = f"{len(results)} definition{'s' if len(results) != 1 else ''}"
-    yield RuleLine("reassociate", "refines", len(turns), places, before, after, before, note)
+    before, after = sum(each.before for each in found), sum(each.after for each in found)
+    places = f"{len(found)} product{'s' if len(found) != 1 else ''}"
+    note = "Products of several factors are taken in the order that costs least; costs in multiplications."
+    yield RuleLine("contraction order", "refines", len(found), places, before, after, before, note)
 
 
 def _reassociations(lowered: Lowered) -> Iterator[Reassociation]:
-    yield from lowered.reassociations
+    yield from lowered.orders
     for step in lowered.repetitions():
         yield from _reassociations(step.body)
 
