@@ -64,7 +64,7 @@ class Moment:
 @dataclass(frozen=True, slots=True)
 class TunedKernel:
     """What became of a kernel: its record's key, what it writes and does, calls, seconds by heuristics, the best ratio,
-    how many candidates were tried, and the reasons of rejected ones."""
+    how many candidates were tried, the reasons of rejected ones, and whether its plan did not help the whole program."""
 
     key: str
     writes: tuple[str, ...]
@@ -74,22 +74,30 @@ class TunedKernel:
     ratio: float
     candidates: int
     rejected: tuple[str, ...]
+    taken_back: bool = False
+
+    @property
+    def won(self) -> float:
+        """Seconds that a call of the program wins by the best plan."""
+        return self.calls * self.seconds * (1.0 - self.ratio)
 
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """The result: kernels, the curve of best times, the rank correlation of model and clock, whether it was interrupted."""
+    """The result: kernels, the curve of best times, the rank correlation of model and clock, whether it was interrupted,
+    and the whole program's time over its time by heuristics (None where that was not measured)."""
 
     kernels: tuple[TunedKernel, ...]
     curve: tuple[Moment, ...]
     correlation: float | None
     interrupted: bool = False
+    whole: float | None = None
 
     @property
     def ratio(self) -> float:
-        """Time of the program's kernels over what it was by heuristics."""
+        """Time of the program's kernels, each alone, over what it was by heuristics; plans that were taken back left out."""
         before = sum(k.seconds * k.calls for k in self.kernels)
-        return sum(k.seconds * k.calls * k.ratio for k in self.kernels) / before if before else 1.0
+        return 1.0 - sum(k.won for k in self.kernels if not k.taken_back) / before if before else 1.0
 
 
 @dataclass(slots=True)
