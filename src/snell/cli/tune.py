@@ -58,16 +58,25 @@ def _seconds(text: str) -> float:
 def _show(tuning: Tuning) -> None:
     candidates = sum(kernel.candidates for kernel in tuning.kernels)
     rejected = sum(len(kernel.rejected) for kernel in tuning.kernels)
-    table = Table("kernel", "calls", "before, µs", "after, µs", "candidates", box=None, pad_edge=False)
-    for kernel in sorted(tuning.kernels, key=lambda k: -k.calls * k.seconds * (1.0 - k.ratio)):
+    table = Table("kernel", "what it does", "calls", "before, µs", "after, µs", "candidates", box=None, pad_edge=False)
+    for kernel in sorted(tuning.kernels, key=lambda k: -k.won):
         if kernel.ratio < _WON:
             before = kernel.seconds * 1e6
-            after = before * kernel.ratio
-            cells = f"{kernel.calls:g}", f"{before:.1f}", f"{after:.1f}", str(kernel.candidates)
-            table.add_row(", ".join(kernel.writes), *cells)
+            after = "taken back" if kernel.taken_back else f"{before * kernel.ratio:.1f}"
+            cells = f"{kernel.calls:g}", f"{before:.1f}", after, str(kernel.candidates)
+            table.add_row(", ".join(kernel.writes), kernel.does, *cells)
     output.print(table)
     output.print(
         f"{candidates} candidates, {rejected} rejected; the kernels take {100 * tuning.ratio:.0f} % of the time they took"
     )
+    output.print(_whole(tuning))
     if tuning.correlation is not None:
         output.print(f"rank correlation of the cost model with the clock: {tuning.correlation:.2f}")
+
+
+def _whole(tuning: Tuning) -> str:
+    if tuning.whole is None:
+        return "the whole program was not timed"
+    count = sum(kernel.taken_back for kernel in tuning.kernels)
+    back = f"; {count} plan{'s' if count > 1 else ''} that did not help it taken back" if count else ""
+    return f"the whole program takes {100 * tuning.whole:.1f} % of the time it took{back}"

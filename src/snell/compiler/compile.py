@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from snell.compiler.assemble import assemble
-from snell.compiler.checks import sizes_known, with_check_outputs
+from snell.compiler.checks import CheckOutput, sizes_known, with_check_outputs
+from snell.compiler.kernel_swaps import KernelSwaps, swapped_kernels
 from snell.compiler.lowered import Lowered, PassTimes
 from snell.compiler.lowering import lower_graph
 from snell.compiler.rewriting import ProgramRewriter, RewrittenDefinition
@@ -18,7 +20,7 @@ from snell.runtime.kernels import KernelCompiler, ObjectSource, Progress
 from snell.runtime.main import with_main
 from snell.targets import Target
 
-__all__ = ["Compilation", "Options", "compile_graph", "scheduling_target"]
+__all__ = ["Compilation", "Options", "compile_graph", "scheduling_target", "with_kernels"]
 
 _RESULT = "result:"
 
@@ -43,6 +45,7 @@ class Compilation:
     assembled: Assembled
     outputs: tuple[str, ...]
     lowered: Lowered
+    checks: tuple[CheckOutput, ...]
     kernels: KernelCompiler
     rewritten: tuple[RewrittenDefinition, ...]
     times: PassTimes
@@ -63,15 +66,26 @@ def compile_graph(graph: Graph, options: Options) -> Compilation:
     kernels = KernelCompiler(options.target, options.fetch, options.progress, len(distinct))
     if options.progress is not None:
         options.progress(0, len(distinct))
+    assembled = _linked(lowered, checks, kernels)
+    outputs = tuple(name for name, _ in graph.outputs)
+    rewritten = tuple(rewriter.rewritten)
+    return Compilation(assembled, outputs, lowered, checks, kernels, rewritten, lowered.times, options)
+
+
+def with_kernels(compilation: Compilation, swaps: KernelSwaps) -> Assembled:
+    """The same program with other kernels in the place of some: nothing but those is compiled anew."""
+    return _linked(swapped_kernels(compilation.lowered, swaps), compilation.checks, compilation.kernels)
+
+
+def _linked(lowered: Lowered, checks: Sequence[CheckOutput], kernels: KernelCompiler) -> Assembled:
+    """The lowered kernels compiled and put together, each program with its `main`."""
     with lowered.times.measure("emit and compile"):
         assembled = assemble(lowered, checks, kernels)
     with lowered.times.measure("main"):
-        assembled = Assembled(
-            with_main(assembled.program.verify(), options.target),
-            None if assembled.prepare is None else with_main(assembled.prepare.verify(), options.target),
+        return Assembled(
+            with_main(assembled.program.verify(), kernels.target),
+            None if assembled.prepare is None else with_main(assembled.prepare.verify(), kernels.target),
         )
-    outputs = tuple(name for name, _ in graph.outputs)
-    return Compilation(assembled, outputs, lowered, kernels, tuple(rewriter.rewritten), lowered.times, options)
 
 
 def _inner(name: str, graph: Graph) -> str:

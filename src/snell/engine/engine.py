@@ -36,12 +36,14 @@ if TYPE_CHECKING:
     from snell.graph import fingerprint
     from snell.graph.node import Graph
     from snell.runtime.kernels import Progress
-    from snell.search import records
+    from snell.search import curves, records
+    from snell.search.curves import Curves
     from snell.search.records import Records
     from snell.search.tuning import Progress as TuningProgress
     from snell.search.tuning import Tuning
 else:
     compiler = deferred("snell.compiler.compile")
+    curves = deferred("snell.search.curves")
     fingerprint = deferred("snell.graph.fingerprint")
     report = deferred("snell.engine.report")
     records = deferred("snell.search.records")
@@ -93,6 +95,11 @@ class Engine:
     def records(self) -> Records:
         """What searches found."""
         return records.Records(self.ledger.folder, self.config.cache_limit_bytes)
+
+    @property
+    def curves(self) -> Curves:
+        """How searches went."""
+        return curves.Curves(self.ledger.folder, self.config.cache_limit_bytes)
 
     @property
     def target(self) -> Target:
@@ -186,8 +193,8 @@ class Engine:
         return tuning.tune_graph(self, graph, policy, budget, progress)
 
     def explain(self, graph: Graph, policy: Policy = Policy.DEFAULT) -> Report:
-        """What a graph is compiled to."""
-        return report.report_of(self.compile(graph, policy), self.target)
+        """What a graph is compiled to, and how its searches went."""
+        return report.report_of(self.compile(graph, policy), self.target, self.curves.get(self.key(graph, policy)))
 
 
 def pack(prepared: Prepared) -> bytes:

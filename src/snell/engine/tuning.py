@@ -8,30 +8,38 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from snell.compiler.compile import Options, compile_graph, scheduling_target
+from snell.compiler.compile import Compilation, Options, compile_graph, scheduling_target
 from snell.compiler.lowered import RepeatStep, Step
 from snell.config import SearchBudget
+from snell.engine.confirmation import Finalist, confirm_finalists
+from snell.engine.report.costs import typical_sizes
 from snell.engine.version import code_version
+from snell.errors import CompileError
 from snell.graph.graph_inputs import input_operations
 from snell.graph.node import Graph
-from snell.loops.build import PlanSource
+from snell.loops.build import BuiltKernel, PlanSource, planned_kernel
 from snell.loops.group_text import group_text
 from snell.loops.grouping import Group
 from snell.loops.ir import Kernel
 from snell.loops.plan import HEURISTICS, Plan
 from snell.rewrite.cut import typical_size
 from snell.rewrite.policy import Policy, Tag
+from snell.search.curves import Curve
 from snell.search.records import record_key
-from snell.search.tuning import Progress, Tuning, TuningTask, tune
+from snell.search.tuning import Moment, Progress, Tuning, TuningTask, tune
 from snell.symbolic import as_expr, product
 
 if TYPE_CHECKING:
     from snell.engine.engine import Engine
 
 __all__ = ["recorded_plans", "spend", "tune_graph"]
+
+_CONFIRMING = 0.15  # of a budget: for the whole program
+_CONFIRMING_SECONDS = 20.0  # without a budget
 
 
 def recorded_plans(engine: Engine, policy: Policy) -> PlanSource:
@@ -48,21 +56,76 @@ def recorded_plans(engine: Engine, policy: Policy) -> PlanSource:
 
 
 def tune_graph(engine: Engine, graph: Graph, policy: Policy, budget: float | None, progress: Progress | None) -> Tuning:
-    """Search the kernels that the heuristics make of a graph."""
+    """Search the kernels that the heuristics make of a graph, then time the whole program with what was found."""
+    begin = time.monotonic()
     with engine.lock:
         options = Options(engine.target, engine.threads, policy, engine.cache.get_or_make)
-        lowered = compile_graph(graph, options).lowered
+        compilation = compile_graph(graph, options)
+    tasks = _tasks(engine, compilation)
+    curve = Curve(engine.curves, engine.key(graph, policy))
+
+    def tell(moment: Moment) -> None:
+        curve.tell(moment)
+        if progress is not None:
+            progress(moment)
+
+    try:
+        found = tune(
+            tasks, scheduling_target(engine.target, policy), engine.threads, engine.records,
+            budget=None if budget is None else (1.0 - _CONFIRMING) * budget, prunes=policy.allows(Tag.REFINES),
+            cold_bytes=_cold_bytes(engine, graph), progress=tell,
+        )  # fmt: skip
+    finally:
+        curve.end()
+    left = _CONFIRMING_SECONDS if budget is None else max(_CONFIRMING * budget, begin + budget - time.monotonic())
+    return found if found.interrupted else _confirmed(engine, graph, compilation, tasks, found, left)
+
+
+def _tasks(engine: Engine, compilation: Compilation) -> list[TuningTask]:
+    """The distinct kernels of a program."""
+    lowered, policy = compilation.lowered, compilation.options.policy
     calls = Counter[Kernel]()
     _count(lowered.steps, 1.0, calls)
-    tasks = [
-        TuningTask(group, built, calls[built.kernel], _key(engine, group, policy))
+    writes = {built.kernel: tuple(sorted(t.name for t in built.writes)) for built in reversed(lowered.kernels)}
+    return [
+        TuningTask(group, built, calls[built.kernel], _key(engine, group, policy), writes[built.kernel])
         for group, built in lowered.built.items()
         if calls[built.kernel]
     ]
-    return tune(
-        tasks, scheduling_target(engine.target, policy), engine.threads, engine.records, budget=budget,
-        prunes=policy.allows(Tag.REFINES), cold_bytes=_cold_bytes(engine, graph), progress=progress,
-    )  # fmt: skip
+
+
+def _confirmed(
+    engine: Engine, graph: Graph, compilation: Compilation, tasks: Sequence[TuningTask], found: Tuning, seconds: float
+) -> Tuning:
+    """The result with the whole program's time; records that do not help it are taken back.  An interrupt leaves them."""
+    records, known = engine.records, {task.key: task for task in tasks}
+    plans = {k.key: record.plan for k in found.kernels if (record := records.get(k.key)) is not None and k.ratio < 1.0}
+    try:
+        finalists = [
+            Finalist(k.key, known[k.key].built, _planned(engine, known[k.key], plans[k.key], compilation), k.won)
+            for k in found.kernels
+            if k.key in plans
+        ]
+        sizes = typical_sizes(graph)
+        confirmation = confirm_finalists(compilation, sizes, finalists, found.ratio, engine.pool(), seconds)
+    except KeyboardInterrupt:
+        return replace(found, interrupted=True)
+    except CompileError:
+        return found  # a record of a plan that does not fit any more: compiling says so
+    if confirmation is None:
+        return found
+    for key in confirmation.taken_back:
+        record = records.get(key)
+        if record is not None and record.plan == plans[key]:
+            records.drop(key)
+    kernels = tuple(replace(k, taken_back=k.key in confirmation.taken_back) for k in found.kernels)
+    return replace(found, kernels=kernels, whole=confirmation.ratio)
+
+
+def _planned(engine: Engine, task: TuningTask, plan: Plan, compilation: Compilation) -> BuiltKernel:
+    policy = compilation.options.policy
+    target = scheduling_target(engine.target, policy)
+    return planned_kernel(task.group, target, engine.threads, plan, prunes=policy.allows(Tag.REFINES))
 
 
 def spend(engine: Engine, graph: Graph, policy: Policy, program: str, budget: SearchBudget) -> None:

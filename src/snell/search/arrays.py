@@ -11,7 +11,7 @@ import numpy as np
 from snell.loops.ir import Buffer
 from snell.symbolic import Dim, as_expr
 
-__all__ = ["difference", "operand", "shape_at"]
+__all__ = ["difference", "operand", "operand_bytes", "shape_at"]
 
 Array = np.ndarray[Any, Any]
 
@@ -28,13 +28,21 @@ def _values(size: object, sizes: Mapping[str, int]) -> dict[Dim, int]:
     return {dim: sizes[dim.name] for dim in as_expr(size).dims()}
 
 
+def operand_bytes(buffer: Buffer, sizes: Mapping[str, int]) -> int:
+    """Bytes of the array for a buffer; of a window of bytes, up to its last element."""
+    shape, storage = shape_at(buffer, sizes), buffer.tensor.storage
+    if storage is None:
+        return math.prod(shape) * buffer.dtype.itemsize
+    last = sum(abs(stride) * max(n - 1, 0) for stride, n in zip(storage.strides, shape, strict=True))
+    return storage.offset + (last + buffer.dtype.bits + 7) // 8
+
+
 def operand(buffer: Buffer, sizes: Mapping[str, int], generator: np.random.Generator) -> Array:
     """An array for a buffer that is read; the same numbers for the same generator."""
     storage = buffer.tensor.storage
     shape = shape_at(buffer, sizes)
     if storage is not None:
-        reach = storage.offset + sum(abs(s) * max(n - 1, 0) for s, n in zip(storage.strides, shape, strict=True))
-        return generator.integers(*_BYTES, reach + buffer.dtype.itemsize, dtype=np.uint8)
+        return generator.integers(*_BYTES, operand_bytes(buffer, sizes), dtype=np.uint8)
     dtype = buffer.dtype.numpy
     if buffer.dtype.is_float:
         return generator.standard_normal(shape, dtype=np.float32).astype(dtype)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from snell.loops.build import BuiltKernel, planned_kernel
+from snell.loops.describe import describe
 from snell.loops.grouping import Group
 from snell.loops.plan import Plan
 from snell.rewrite.cut import typical_size
@@ -39,51 +40,64 @@ Progress = Callable[["Moment"], None]
 
 @dataclass(frozen=True, slots=True)
 class TuningTask:
-    """A distinct kernel of a program: its canonical group, what the heuristics build, its calls, and its record's key."""
+    """A distinct kernel of a program: its canonical group, what the heuristics build, its calls, its record's key, and
+    the names of what it writes in the program (where it is called first)."""
 
     group: Group
     built: BuiltKernel
     calls: float
     key: str
+    writes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A point of the search: seconds since its beginning, candidates tried, the kernels' time over the heuristics'."""
+    """A point of the search: seconds since its beginning, candidates tried, the kernels' time over the heuristics', and
+    that time of one run in seconds."""
 
     seconds: float
     candidates: int
     ratio: float
+    run_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class TunedKernel:
-    """What became of a kernel: its record's key, calls, seconds by heuristics, the best ratio, how many candidates were
-    tried, and the reasons of rejected ones."""
+    """What became of a kernel: its record's key, what it writes and does, calls, seconds by heuristics, the best ratio,
+    how many candidates were tried, the reasons of rejected ones, and whether its plan did not help the whole program."""
 
     key: str
     writes: tuple[str, ...]
+    does: str
     calls: float
     seconds: float
     ratio: float
     candidates: int
     rejected: tuple[str, ...]
+    taken_back: bool = False
+
+    @property
+    def won(self) -> float:
+        """Seconds that a call of the program wins by the best plan."""
+        return self.calls * self.seconds * (1.0 - self.ratio)
 
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """The result: kernels, the curve of best times, the rank correlation of model and clock, whether it was interrupted."""
+    """The result: kernels, the curve of best times, the rank correlation of model and clock, whether it was interrupted,
+    and the whole program's time over its time by heuristics (None where that was not measured)."""
 
     kernels: tuple[TunedKernel, ...]
     curve: tuple[Moment, ...]
     correlation: float | None
     interrupted: bool = False
+    whole: float | None = None
 
     @property
     def ratio(self) -> float:
-        """Time of the program's kernels over what it was by heuristics."""
+        """Time of the program's kernels, each alone, over what it was by heuristics; plans that were taken back left out."""
         before = sum(k.seconds * k.calls for k in self.kernels)
-        return sum(k.seconds * k.calls * k.ratio for k in self.kernels) / before if before else 1.0
+        return 1.0 - sum(k.won for k in self.kernels if not k.taken_back) / before if before else 1.0
 
 
 @dataclass(slots=True)
@@ -143,6 +157,8 @@ class _Search:
             if self._spent(_BEGINNING):
                 break
             self._take(task)
+        if self.kernels:
+            self._tell()
         while not self._spent():
             kernel = max(self.kernels, key=lambda k: k.gain, default=None)
             if kernel is None or (self.budget is None and kernel.hope <= _DONE):
@@ -153,8 +169,8 @@ class _Search:
         """What is known now."""
         kernels = tuple(
             TunedKernel(
-                k.task.key, tuple(sorted(t.name for t in k.task.built.writes)), k.task.calls, k.seconds,
-                k.evolution.best[0], k.candidates, tuple(k.rejected),
+                k.task.key, k.task.writes, describe(k.task.group), k.task.calls, k.seconds, k.evolution.best[0],
+                k.candidates, tuple(k.rejected),
             )
             for k in self.kernels
         )  # fmt: skip
@@ -221,7 +237,8 @@ class _Search:
     def _tell(self) -> None:
         total = sum(k.task.calls * k.seconds for k in self.kernels) or 1.0
         best = sum(k.task.calls * k.seconds * k.evolution.best[0] for k in self.kernels)
-        moment = Moment(time.monotonic() - self.begin, sum(k.candidates for k in self.kernels), best / total)
+        candidates = sum(k.candidates for k in self.kernels)
+        moment = Moment(time.monotonic() - self.begin, candidates, best / total, best)
         self.curve.append(moment)
         if self.progress is not None:
             self.progress(moment)
