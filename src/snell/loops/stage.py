@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from snell.dtypes import DType
-from snell.loops.ir import Accumulator, Combine, read
+from snell.loops.ir import Accumulator, Combine, ReadAccumulator, read
 from snell.rewrite.cut import typical_size
 from snell.rewrite.definition import Definition
-from snell.rewrite.term import Load, Max, Reduction, Sum, Tensor, Term, load, term, walk
+from snell.rewrite.term import Load, Max, Reduction, Sum, Tensor, Term, load, reduction, term, walk
 from snell.symbolic import Axis, Expr, as_expr, as_size
 
-__all__ = ["Partial", "Stage", "map_term", "stages_of"]
+__all__ = ["Partial", "Stage", "definition_of", "map_term", "stages_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +149,20 @@ def stages_of(definition: Definition, fresh: Iterator[int]) -> list[Stage]:
                 value = map_term(value, lambda t, other=other: hoist(other) if t is other else None)
         roots = _reductions(value)
     return [*hoisted, _stage(definition, value, roots)]
+
+
+def definition_of(stage: Stage) -> Definition:
+    """The stage with its reductions back in its value: `stages_of` undone."""
+    bodies = {p.accumulator: p for p in stage.partials}
+
+    def whole(item: Term) -> Term | None:
+        if not isinstance(item.op, ReadAccumulator):
+            return None
+        partial = bodies[item.op.accumulator]
+        kind = Sum if partial.accumulator.combine is Combine.SUM else Max
+        return reduction(kind(stage.reduced), partial.body)
+
+    return Definition(stage.tensor, stage.axes, stage.indices, map_term(stage.value, whole))
 
 
 def _largest(roots: Sequence[Term]) -> Term:
