@@ -24,7 +24,11 @@ def tasks(function: Callable[..., Any], *specs: TensorSpec) -> list[TuningTask]:
     graph = trace(function, specs, tuple(f"x{k}" for k in range(len(specs)))).graph
     renamed = Graph(tuple((f"out{k}", operand) for k, (_, operand) in enumerate(graph.outputs)), graph.checks)
     lowered = lower_graph(renamed, ProgramRewriter(Policy.DEFAULT), host_target(), THREADS)
-    return [TuningTask(group, built, 1.0, f"key {k}") for k, (group, built) in enumerate(lowered.built.items())]
+    writes = {built.kernel: tuple(sorted(t.name for t in built.writes)) for built in lowered.kernels}
+    return [
+        TuningTask(group, built, 1.0, f"key {k}", writes[built.kernel])
+        for k, (group, built) in enumerate(lowered.built.items())
+    ]
 
 
 def planned(task: TuningTask, plan: Plan) -> Candidate:

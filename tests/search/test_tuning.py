@@ -40,6 +40,8 @@ def test_a_search_tries_candidates_and_tells_its_curve(tmp_path: Path) -> None:
     (kernel,) = found.kernels
     assert kernel.candidates >= 5
     assert not kernel.rejected
+    assert kernel.writes == ("out0",)
+    assert kernel.does == "64×64 f32: sums of 64 products"
     assert found.curve == tuple(told)
     assert [m.ratio for m in told] == sorted((m.ratio for m in told), reverse=True)
     record = records.get(kernel.key)

@@ -58,13 +58,13 @@ def _seconds(text: str) -> float:
 def _show(tuning: Tuning) -> None:
     candidates = sum(kernel.candidates for kernel in tuning.kernels)
     rejected = sum(len(kernel.rejected) for kernel in tuning.kernels)
-    table = Table("kernel", "calls", "before, µs", "after, µs", "candidates", box=None, pad_edge=False)
+    table = Table("kernel", "what it does", "calls", "before, µs", "after, µs", "candidates", box=None, pad_edge=False)
     for kernel in sorted(tuning.kernels, key=lambda k: -k.calls * k.seconds * (1.0 - k.ratio)):
         if kernel.ratio < _WON:
             before = kernel.seconds * 1e6
             after = before * kernel.ratio
             cells = f"{kernel.calls:g}", f"{before:.1f}", f"{after:.1f}", str(kernel.candidates)
-            table.add_row(", ".join(kernel.writes), *cells)
+            table.add_row(", ".join(kernel.writes), kernel.does, *cells)
     output.print(table)
     output.print(
         f"{candidates} candidates, {rejected} rejected; the kernels take {100 * tuning.ratio:.0f} % of the time they took"

@@ -23,7 +23,7 @@ from snell.runtime.binding import Assembled, bind
 from snell.runtime.cache import Cache, compile_cached
 from snell.runtime.executable import Executable
 from snell.runtime.ledger import Ledger
-from snell.runtime.pool import Pool, process_pool
+from snell.runtime.pool import Pool, PoolCompiler, process_pool
 from snell.runtime.program import Program, from_bytes, to_bytes
 from snell.targets import Target
 
@@ -36,12 +36,14 @@ if TYPE_CHECKING:
     from snell.graph import fingerprint
     from snell.graph.node import Graph
     from snell.runtime.kernels import Progress
-    from snell.search import records
+    from snell.search import curves, records
+    from snell.search.curves import Curves
     from snell.search.records import Records
     from snell.search.tuning import Progress as TuningProgress
     from snell.search.tuning import Tuning
 else:
     compiler = deferred("snell.compiler.compile")
+    curves = deferred("snell.search.curves")
     fingerprint = deferred("snell.graph.fingerprint")
     report = deferred("snell.engine.report")
     records = deferred("snell.search.records")
@@ -95,12 +97,21 @@ class Engine:
         return records.Records(self.ledger.folder, self.config.cache_limit_bytes)
 
     @property
+    def curves(self) -> Curves:
+        """How searches went."""
+        return curves.Curves(self.ledger.folder, self.config.cache_limit_bytes)
+
+    @property
     def target(self) -> Target:
         return host_target()
 
     def pool(self) -> Pool:
         """The process's threads."""
-        return process_pool(self.config.threads, partial(compile_cached, self.cache))
+        return process_pool(self.config.threads, self.compiler())
+
+    def compiler(self) -> PoolCompiler:
+        """Makes object code, or finds it in the cache."""
+        return partial(compile_cached, self.cache)
 
     def key(self, graph: Graph, policy: Policy) -> str:
         """What a compiled program depends on."""
@@ -182,8 +193,8 @@ class Engine:
         return tuning.tune_graph(self, graph, policy, budget, progress)
 
     def explain(self, graph: Graph, policy: Policy = Policy.DEFAULT) -> Report:
-        """What a graph is compiled to."""
-        return report.report_of(self.compile(graph, policy), self.target)
+        """What a graph is compiled to, and how its searches went."""
+        return report.report_of(self.compile(graph, policy), self.target, self.curves.get(self.key(graph, policy)))
 
 
 def pack(prepared: Prepared) -> bytes:

@@ -24,8 +24,9 @@ from snell.loops.ir import Kernel
 from snell.loops.plan import HEURISTICS, Plan
 from snell.rewrite.cut import typical_size
 from snell.rewrite.policy import Policy, Tag
+from snell.search.curves import Curve
 from snell.search.records import record_key
-from snell.search.tuning import Progress, Tuning, TuningTask, tune
+from snell.search.tuning import Moment, Progress, Tuning, TuningTask, tune
 from snell.symbolic import as_expr, product
 
 if TYPE_CHECKING:
@@ -54,15 +55,26 @@ def tune_graph(engine: Engine, graph: Graph, policy: Policy, budget: float | Non
         lowered = compile_graph(graph, options).lowered
     calls = Counter[Kernel]()
     _count(lowered.steps, 1.0, calls)
+    writes = {built.kernel: tuple(sorted(t.name for t in built.writes)) for built in reversed(lowered.kernels)}
     tasks = [
-        TuningTask(group, built, calls[built.kernel], _key(engine, group, policy))
+        TuningTask(group, built, calls[built.kernel], _key(engine, group, policy), writes[built.kernel])
         for group, built in lowered.built.items()
         if calls[built.kernel]
     ]
-    return tune(
-        tasks, scheduling_target(engine.target, policy), engine.threads, engine.records, budget=budget,
-        prunes=policy.allows(Tag.REFINES), cold_bytes=_cold_bytes(engine, graph), progress=progress,
-    )  # fmt: skip
+    curve = Curve(engine.curves, engine.key(graph, policy))
+
+    def tell(moment: Moment) -> None:
+        curve.tell(moment)
+        if progress is not None:
+            progress(moment)
+
+    try:
+        return tune(
+            tasks, scheduling_target(engine.target, policy), engine.threads, engine.records, budget=budget,
+            prunes=policy.allows(Tag.REFINES), cold_bytes=_cold_bytes(engine, graph), progress=tell,
+        )  # fmt: skip
+    finally:
+        curve.end()
 
 
 def spend(engine: Engine, graph: Graph, policy: Policy, program: str, budget: SearchBudget) -> None:

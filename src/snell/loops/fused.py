@@ -27,6 +27,7 @@ from snell.loops.plan import HEURISTICS, Plan, StageChoice
 from snell.loops.pruning import bounded_loop, pruned
 from snell.loops.schedule import StageSchedule, schedule_stage
 from snell.loops.stage import Stage
+from snell.loops.teed import teed
 from snell.rewrite.cut import typical_size
 from snell.rewrite.term import Tensor
 from snell.symbolic import Axis, Expr, as_expr, as_size
@@ -50,16 +51,21 @@ def fused_phases(
     packed: list[Buffer] = []
     nests: list[tuple[Statement, ...]] = []
     stages = placed_stages(group, fixed)
-    for place, stage in enumerate(stages):
-        schedule = _schedule(stage, group, target, plan.stage(place))
+    schedules = [_schedule(stage, group, target, plan.stage(place)) for place, stage in enumerate(stages)]
+    for stage, schedule in zip(stages, schedules, strict=True):
         packing = pack_operands(stage, schedule, BufferScope.LOCAL, group.outer)
         packed += packing.buffers
         for copy in packing.copies:
             once += lower_stage(copy.stage, copy.levels(target))
         nests.append(lower_stage(packing.stage, schedule.levels, schedule.partial))
-    if prunes:
-        nests = pruned(stages, nests, group.local, dict(fixed))
-    body, values = _in_blocks(group, group.blocks or Blocks((), len(stages), len(stages)), nests, dict(fixed))
+    bounded = pruned(stages, nests, group.local, dict(fixed)) if prunes else list(nests)
+    blocks = group.blocks or Blocks((), len(stages), len(stages))
+    for pair in teed(stages, schedules, _parts(blocks, len(stages))):
+        made, taken = pair.producer, pair.consumer
+        if not schedules[taken].packed and (nests[made], nests[taken]) == (bounded[made], bounded[taken]):
+            levels = schedules[taken].levels
+            bounded[made], bounded[taken] = (), lower_stage(pair.stage, levels, schedules[taken].partial)
+    body, values = _in_blocks(group, blocks, bounded, dict(fixed))
     tickets = [Level(axis, 1) for axis in group.outer[:-1]]
     if once:
         tickets.append(Level(rows, _row_share(group, block, threads)))
@@ -67,6 +73,10 @@ def fused_phases(
     else:
         tickets.append(Level(rows, block))
     return (Phase(tuple(tickets), body),), (*values, *packed)
+
+
+def _parts(blocks: Blocks, count: int) -> tuple[range, ...]:
+    return range(blocks.start), range(blocks.start, blocks.stop), range(blocks.stop, count)
 
 
 def _with_block(group: Group, positions: int | None) -> Group:

@@ -22,7 +22,7 @@ from snell.config import available_threads
 from snell.errors import ConfigError
 from snell.targets import Target
 
-__all__ = ["Pool", "process_pool"]
+__all__ = ["Pool", "PoolCompiler", "process_pool"]
 
 
 PoolCompiler = Callable[[str, Target], bytes]
@@ -31,12 +31,13 @@ PoolCompiler = Callable[[str, Target], bytes]
 class Pool:
     """Handle of a loaded pool: `run_address` is `pool_run`; `threads` counts the caller."""
 
-    __slots__ = ("_configure", "_library", "_reset", "_started", "_stop", "run_address", "threads")
+    __slots__ = ("_configure", "_library", "_reset", "_started", "_stop", "_threads", "run_address", "threads")
 
     def __init__(self, library: Library) -> None:
         self._library = library
         self.run_address = library["pool_run"]
         self.threads = 1
+        self._threads = ctypes.c_int64(1)
         configure = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)
         self._configure = configure(library["pool_configure"])
         self._stop = ctypes.CFUNCTYPE(None)(library["pool_stop"])
@@ -55,7 +56,12 @@ class Pool:
         pinned = len(processors) >= workers > 0
         array = (ctypes.c_int32 * workers)(*processors[:workers]) if pinned else None
         self._configure(workers, ctypes.cast(array, ctypes.c_void_p) if array is not None else None)
-        self.threads = workers + 1
+        self.threads = self._threads.value = workers + 1
+
+    @property
+    def threads_address(self) -> int:
+        """Where generated code reads `threads`, an i64."""
+        return ctypes.addressof(self._threads)
 
     def stop(self) -> None:
         """Join the workers; the next dispatch starts them again."""

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from snell.loops.build import BuiltKernel, planned_kernel
+from snell.loops.describe import describe
 from snell.loops.grouping import Group
 from snell.loops.plan import Plan
 from snell.rewrite.cut import typical_size
@@ -41,30 +42,35 @@ Progress = Callable[["Moment"], None]
 
 @dataclass(frozen=True, slots=True)
 class TuningTask:
-    """A distinct kernel of a program: its canonical group, what the heuristics build, its calls, and its record's key."""
+    """A distinct kernel of a program: its canonical group, what the heuristics build, its calls, its record's key, and
+    the names of what it writes in the program (where it is called first)."""
 
     group: Group
     built: BuiltKernel
     calls: float
     key: str
+    writes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A point of the search: seconds since its beginning, candidates tried, the kernels' time over the heuristics'."""
+    """A point of the search: seconds since its beginning, candidates tried, the kernels' time over the heuristics', and
+    that time of one run in seconds."""
 
     seconds: float
     candidates: int
     ratio: float
+    run_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class TunedKernel:
-    """What became of a kernel: its record's key, calls, seconds by heuristics, the best ratio, how many candidates were
-    tried, and the reasons of rejected ones."""
+    """What became of a kernel: its record's key, what it writes and does, calls, seconds by heuristics, the best ratio,
+    how many candidates were tried, and the reasons of rejected ones."""
 
     key: str
     writes: tuple[str, ...]
+    does: str
     calls: float
     seconds: float
     ratio: float
@@ -148,6 +154,8 @@ class _Search:
             if self._spent(_BEGINNING):
                 break
             self._take(task)
+        if self.kernels:
+            self._tell()
         while not self._spent():
             kernel = max(self.kernels, key=lambda k: k.gain, default=None)
             if kernel is None or (self.budget is None and kernel.hope <= _DONE):
@@ -158,8 +166,8 @@ class _Search:
         """What is known now."""
         kernels = tuple(
             TunedKernel(
-                k.task.key, tuple(sorted(t.name for t in k.task.built.writes)), k.task.calls, k.seconds,
-                k.evolution.best[0], k.candidates, tuple(k.rejected),
+                k.task.key, k.task.writes, describe(k.task.group), k.task.calls, k.seconds, k.evolution.best[0],
+                k.candidates, tuple(k.rejected),
             )
             for k in self.kernels
         )  # fmt: skip
@@ -239,7 +247,8 @@ class _Search:
     def _tell(self) -> None:
         total = sum(k.task.calls * k.seconds for k in self.kernels) or 1.0
         best = sum(k.task.calls * k.seconds * k.evolution.best[0] for k in self.kernels)
-        moment = Moment(time.monotonic() - self.begin, sum(k.candidates for k in self.kernels), best / total)
+        candidates = sum(k.candidates for k in self.kernels)
+        moment = Moment(time.monotonic() - self.begin, candidates, best / total, best)
         self.curve.append(moment)
         if self.progress is not None:
             self.progress(moment)

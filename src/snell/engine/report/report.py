@@ -68,8 +68,8 @@ class Report:
         return "\n".join(lines)
 
 
-def report_of(compilation: Compilation, target: Target) -> Report:
-    """The report of a compilation."""
+def report_of(compilation: Compilation, target: Target, search: tuple[SearchPoint, ...] = ()) -> Report:
+    """The report of a compilation; `search` is the curve of the program's searches."""
     calls: dict[str, int] = {}
     computes: dict[str, tuple[str, ...]] = {}
     for built in compilation.lowered.kernels:
@@ -88,6 +88,7 @@ def report_of(compilation: Compilation, target: Target) -> Report:
         tuple(f"{each.before}: {each.report}" for each in compilation.rewritten),
         str(compilation.assembled.program.arena_bytes),
         compilation,
+        search,
     )
 
 
