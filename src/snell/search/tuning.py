@@ -203,7 +203,7 @@ class _Search:
 
     def _tell_wrong(self, task: TuningTask, error: WrongKernelError) -> None:
         """A fault of the compiler is no reason to end the search of other kernels, and none to be silent."""
-        names = ", ".join(sorted(tensor.name for tensor in task.built.writes))
+        names = ", ".join(task.writes)
         said = (
             f"the kernel that computes {names} is wrong and was not searched: expected what its definition says; "
             f"{error}; do not trust this program's results, and please report it"
