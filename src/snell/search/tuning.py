@@ -189,8 +189,7 @@ class _Search:
             return
         except WorkerError:
             return  # too large to hold, or it takes data that random numbers are none of
-        outer = task.group.outer if len(task.group.stages) > 1 else ()
-        model = Model(space.stages, outer, self.target, self.threads)
+        model = Model(space.stages, task.group, self.target, self.threads)
 
         def build(plan: Plan) -> Candidate:
             return candidate_of(planned_kernel(task.group, self.target, self.threads, plan, prunes=self.prunes))
