@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from snell.dtypes import DType, bf16, f32, f64
 
 __all__ = [
-    "ALIASING", "AVX2", "AVX512", "AVX512_SCALINGS", "BF16_PAIRS", "NEON", "STAGGER", "GroupedProduct", "Scaling",
+    "ALIASING", "AVX2", "AVX512", "AVX512_SCALINGS", "BF16_PAIRS", "NEON", "PLACE_STEP", "STAGGER", "GroupedProduct", "Scaling",
     "Target",
 ]  # fmt: skip
 
@@ -21,6 +21,8 @@ ALIASING = 4096
 A kernel that reads one array and writes another at equal distances from it takes twice as long (measured), and sizes of
 arrays often are multiples of it.
 """
+PLACE_STEP = 512
+"""Bytes from one place in a page to the next, at which large arrays begin in turns; at 0 those of NumPy do."""
 STAGGER = 320
 """Bytes by which buffers that lie one after the other are moved apart, so that no two agree below `ALIASING`."""
 

@@ -18,6 +18,7 @@ from snell.runtime.executable import Executable
 from snell.runtime.fastcall import fast_call
 from snell.runtime.program import BufferSlot, Call, Program, Role
 from snell.symbolic import as_expr
+from snell.targets import ALIASING
 
 COUNT = 1000
 W = np.full(COUNT, 3, np.float32)
@@ -178,3 +179,12 @@ def test_a_donated_input_and_too_many_arrays_have_no_fast_call() -> None:
     assert fast_call(donating, donating.layout(a), [spec], (0,), Array) is None
     plain = Executable(sum_of_three(), {"w": W})
     assert fast_call(plain, plain.layout(*arrays()), [spec] * 65, (0, 1), Array) is None
+
+
+def test_large_results_begin_at_different_places_of_a_page() -> None:
+    x = np.ones(1 << 15, np.float32)
+    executable = Executable(sum_of_three(), {"w": x})
+    call = call_of(executable, x, x)
+    results = [call(x, x).numpy() for _ in range(9)]
+    assert len({result.ctypes.data % ALIASING for result in results}) == 7
+    assert all(result.ctypes.data % 64 == 0 and (result == 3).all() for result in results)

@@ -17,6 +17,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from snell.targets import ALIASING, PLACE_STEP
+
 __all__ = ["FASTCALL", "MOST_ARRAYS", "PYTHON_ENTRIES", "PYTHON_TABLE", "fastcall_ir"]
 
 FASTCALL: Final = "fastcall"
@@ -34,6 +36,7 @@ def fastcall_ir(tuple_items: int, flags: int) -> str:
     """The module's text; `tuple_items` is where a tuple has its items, `flags` what an argument must have set."""
     parts = (_TYPES, *map(_loader, range(len(PYTHON_ENTRIES))), _READ, _MAKE, _RUN, _ENTRY)
     text = "\n".join(parts).replace("$MOST", str(MOST_ARRAYS)).replace("$FLAGS", str(flags))
+    text = text.replace("$LAST", str(ALIASING - 1)).replace("$STEP", str(PLACE_STEP))
     return text.replace("$ITEMS", str(tuple_items))
 
 
@@ -50,12 +53,13 @@ def _loader(number: int) -> str:
 #   %Call    busy, releases the GIL, threads that its memory is for, threads of the pool, function, its operand,
 #            table of pointers, box type, number of inputs, %Input*, number of outputs, %Output*
 #   %Input   dtype, rank, shape, place in the table of pointers
-#   %Output  dtype, rank, shape, place in the table of pointers, bytes with room to align
+#   %Output  dtype, rank, shape, place in the table of pointers, bytes with room to align, and of large ones where in a
+#            page the next begins (`targets.ALIASING`), 0 of others
 #   %Array   reference count, type, data, rank, shape, strides, base, dtype, flags
 _TYPES: Final = """
 %Call = type { i64, i64, i64, ptr, ptr, ptr, ptr, ptr, i64, ptr, i64, ptr }
 %Input = type { ptr, i64, ptr, i64 }
-%Output = type { ptr, i64, ptr, i64, i64 }
+%Output = type { ptr, i64, ptr, i64, i64, i64 }
 %Array = type { i64, ptr, ptr, i32, ptr, ptr, ptr, ptr, i32 }
 %Box = type { i64, ptr, ptr }
 @python = global [12 x ptr] zeroinitializer
@@ -146,9 +150,19 @@ entry:
 view:
   %data.at = getelementptr %Array, ptr %memory, i32 0, i32 2
   %data = load i64, ptr %data.at
-  %above = add i64 %data, 63
-  %aligned = and i64 %above, -64
+  %turn.at = getelementptr %Output, ptr %output, i32 0, i32 5
+  %turn = load i64, ptr %turn.at
+  %small = icmp eq i64 %turn, 0
+  %mask = select i1 %small, i64 63, i64 $LAST
+  %apart = sub i64 %turn, %data
+  %skip = and i64 %apart, %mask
+  %aligned = add i64 %data, %skip
   %start = inttoptr i64 %aligned to ptr
+  %after = add i64 %turn, $STEP
+  %whole = icmp ugt i64 %after, $LAST
+  %first = select i1 %whole, i64 $STEP, i64 %after
+  %then = select i1 %small, i64 0, i64 %first
+  store i64 %then, ptr %turn.at
   %dtype = load ptr, ptr %output
   %rank.at = getelementptr %Output, ptr %output, i32 0, i32 1
   %rank = load i64, ptr %rank.at

@@ -20,9 +20,10 @@ from snell.codegen.fastcall import FASTCALL, MOST_ARRAYS, PYTHON_ENTRIES, PYTHON
 from snell.codegen.host import host_target
 from snell.codegen.llvm import Library, compile_object, load
 from snell.runtime.arena import ALIGNMENT
-from snell.runtime.buffers import Array, address
+from snell.runtime.buffers import LARGE_BYTES, Array, address
 from snell.runtime.executable import Executable, Layout
 from snell.runtime.pool import PoolCompiler
+from snell.targets import ALIASING, PLACE_STEP
 
 __all__ = ["ArraySpec", "fast_call"]
 
@@ -77,7 +78,7 @@ def fast_call(
         places[number] = place
     inputs = [_spec(shape, dtype, place) for (shape, dtype), place in zip(arguments, places, strict=True)]
     outputs = [
-        (*_spec(shape, dtype, place), size + ALIGNMENT)
+        (*_spec(shape, dtype, place), *_room(size))
         for (shape, dtype, size), place in zip(layout.outputs, executable.output_places, strict=True)
     ]
     shapes = [np.array(item[2], np.int64) for item in (*inputs, *outputs)]
@@ -106,6 +107,11 @@ def _is_plain(executable: Executable, layout: Layout, arguments: int) -> bool:
 
 def _spec(shape: tuple[int, ...], dtype: np.dtype[Any], place: int) -> tuple[Any, ...]:
     return dtype, len(shape), shape, place
+
+
+def _room(size: int) -> tuple[int, int]:
+    """The bytes to allocate, and for large arrays where in a page the first one begins."""
+    return (size + ALIGNMENT, 0) if size < LARGE_BYTES else (size + ALIASING, PLACE_STEP)
 
 
 def _words(item: tuple[Any, ...], shape: Array) -> list[int]:
