@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from snell.dtypes import DType
-from snell.loops.ir import Accumulator, Combine, read
+from snell.loops.ir import Accumulator, Combine, ReadAccumulator, read
 from snell.rewrite.cut import typical_size
 from snell.rewrite.definition import Definition
-from snell.rewrite.term import Load, Max, Reduction, Sum, Tensor, Term, load, term, walk
+from snell.rewrite.term import Load, Max, Reduction, Sum, Tensor, Term, load, reduction, term, walk
 from snell.symbolic import Axis, Expr, as_expr, as_size
 
-__all__ = ["Partial", "Stage", "map_term", "stages_of"]
+__all__ = ["Partial", "Stage", "definition_of", "map_term", "stages_of"]
 
 _MANY = 2.0
 
@@ -168,6 +168,20 @@ def _laid_out(item: Term, outer: tuple[Axis, ...]) -> tuple[Axis, ...]:
     beside = {a for t in walk(item) if isinstance(t.op, Load) for a in t.free if t.op.indices[-1].coefficient(a) == 1}
     place = {axis: k for k, axis in enumerate(outer)}
     return tuple(sorted(item.free, key=lambda axis: (axis in beside, place.get(axis, -1), str(axis))))
+
+
+def definition_of(stage: Stage) -> Definition:
+    """The stage with its reductions back in its value: `stages_of` undone."""
+    bodies = {p.accumulator: p for p in stage.partials}
+
+    def whole(item: Term) -> Term | None:
+        if not isinstance(item.op, ReadAccumulator):
+            return None
+        partial = bodies[item.op.accumulator]
+        kind = Sum if partial.accumulator.combine is Combine.SUM else Max
+        return reduction(kind(stage.reduced), partial.body)
+
+    return Definition(stage.tensor, stage.axes, stage.indices, map_term(stage.value, whole))
 
 
 def _largest(roots: Sequence[Term]) -> Term:

@@ -17,15 +17,14 @@ from dataclasses import dataclass, replace
 
 from snell.graph.primitives import ScalarFunction, Unary
 from snell.loops.grouping import Blocks, Group, group_stages
-from snell.loops.ir import Combine, ReadAccumulator
 from snell.loops.retarget import rebuilt_stage, retarget_stage
-from snell.loops.stage import Stage, map_term, stages_of
+from snell.loops.stage import Stage, definition_of, map_term, stages_of
 from snell.rewrite.chain import inlined
 from snell.rewrite.cut import typical_size
 from snell.rewrite.definition import Definition
 from snell.rewrite.state import NEXT, renamed
 from snell.rewrite.stream import Stream, stream_axes, stream_of
-from snell.rewrite.term import Load, Max, Sum, Tensor, Term, load, reduction, walk
+from snell.rewrite.term import Load, Tensor, Term, load, walk
 from snell.symbolic import Axis
 from snell.targets import Target
 
@@ -179,7 +178,7 @@ def _with_own_names(chain: Sequence[Stage]) -> tuple[tuple[Stage, ...], dict[Axi
 
 def _streamed(chain: Sequence[Stage], target: Target, threads: int) -> Group | None:
     result = chain[-1]
-    whole = inlined([_definition(stage) for stage in chain], [result.tensor])
+    whole = inlined([definition_of(stage) for stage in chain], [result.tensor])
     if whole is None:
         return None
     sets = stream_axes(whole)
@@ -208,20 +207,6 @@ def _outer(stream: Stream, whole: Definition) -> tuple[Axis, ...]:
 
 def _typical(axis: Axis) -> float:
     return typical_size(axis.extent)
-
-
-def _definition(stage: Stage) -> Definition:
-    """The stage with its reductions back in its value."""
-    bodies = {p.accumulator: p for p in stage.partials}
-
-    def read(item: Term) -> Term | None:
-        if not isinstance(item.op, ReadAccumulator):
-            return None
-        partial = bodies[item.op.accumulator]
-        kind = Sum if partial.accumulator.combine is Combine.SUM else Max
-        return reduction(kind(stage.reduced), partial.body)
-
-    return Definition(stage.tensor, stage.axes, stage.indices, map_term(stage.value, read))
 
 
 def _group(outer: tuple[Axis, ...], stream: Stream, result: Tensor, target: Target) -> Group:

@@ -138,8 +138,6 @@ class _Evaluation:
 
     def _loaded(self, op: Load, dtype: DType, axes: tuple[Axis, ...]) -> Array:
         source = self._tensors[op.tensor.name]
-        if source.dtype == dtype.numpy:
-            source = widened(source, dtype)
         mask = np.asarray(True)
         for guard in op.guards:
             mask = mask & (self._expression(guard, axes) >= 0)
@@ -151,7 +149,10 @@ class _Evaluation:
             if bool((((place < 0) | (place >= size)) & mask).any()):
                 raise CompileError(f"load of {op.tensor.name} leaves its range: {index} with extent {size}")
             places.append(np.clip(place, 0, size - 1))
-        return np.where(mask, source[tuple(places)], zero(dtype)) if op.guards else source[tuple(places)]
+        values = source[tuple(places)]  # what is read is widened, not all of a large table
+        if source.dtype == dtype.numpy:
+            values = widened(values, dtype)
+        return np.where(mask, values, zero(dtype)) if op.guards else values
 
     def _reduced(self, op: Reduction, bound: tuple[Axis, ...], body: Term, axes: tuple[Axis, ...]) -> Array:
         lengths = [self.extent(axis) for axis in bound]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from snell.loops.ir import Buffer
 from snell.symbolic import Dim, as_expr
 
-__all__ = ["difference", "operand", "operand_bytes", "shape_at"]
+__all__ = ["difference", "largest", "operand", "operand_bytes", "operands", "shape_at"]
 
 Array = np.ndarray[Any, Any]
 
@@ -37,6 +37,12 @@ def operand_bytes(buffer: Buffer, sizes: Mapping[str, int]) -> int:
     return storage.offset + (last + buffer.dtype.bits + 7) // 8
 
 
+def operands(buffers: Sequence[Buffer], sizes: Mapping[str, int]) -> dict[str, Array]:
+    """Arrays for buffers that are read, by name; the same numbers in every process."""
+    generator = np.random.default_rng(0)
+    return {buffer.name: operand(buffer, sizes, generator) for buffer in buffers}
+
+
 def operand(buffer: Buffer, sizes: Mapping[str, int], generator: np.random.Generator) -> Array:
     """An array for a buffer that is read; the same numbers for the same generator."""
     storage = buffer.tensor.storage
@@ -51,26 +57,29 @@ def operand(buffer: Buffer, sizes: Mapping[str, int], generator: np.random.Gener
     return generator.integers(0, _INDICES, shape).astype(dtype)
 
 
-def difference(result: Array, expected: Array, terms: float) -> str | None:
+def difference(result: Array, expected: Array, terms: float, scale: float = 0.0) -> str | None:
     """Where two results of sums of so many terms differ by more than their order explains; None where they do not.
 
     Rounding errors of a sum in any order are below `terms·ε` of its terms' sum, and some `√terms·ε` typically; an error of
-    indices or tails is as large as a value.
+    indices or tails is as large as a value.  `scale` is how large values are where `expected` holds few of them.
     """
     if expected.dtype.kind in "biu":
         wrong = result != expected
     else:
         one, other = result.astype(np.float64), expected.astype(np.float64)
-        finite = np.isfinite(other)
-        scale = float(np.abs(other[finite]).max()) if finite.any() else 0.0
-        epsilon = _epsilon(expected.dtype)
-        allowed = 32.0 * epsilon * (1.0 + math.sqrt(terms)) * max(scale, 1e-30)
+        allowed = 32.0 * _epsilon(expected.dtype) * (1.0 + math.sqrt(terms)) * max(scale, largest(other), 1e-30)
         with np.errstate(invalid="ignore"):
             wrong = ~((np.abs(one - other) <= allowed) | (one == other) | (np.isnan(one) & np.isnan(other)))
     if not wrong.any():
         return None
     place = tuple(int(k) for k in np.argwhere(wrong)[0])
     return f"{int(wrong.sum())} of {wrong.size} values differ, first at {place}: {result[place]} instead of {expected[place]}"
+
+
+def largest(values: Array) -> float:
+    """The largest magnitude among the finite values, 0 where there are none."""
+    finite = np.abs(values[np.isfinite(values)].astype(np.float64))
+    return float(finite.max()) if finite.size else 0.0
 
 
 def _epsilon(dtype: np.dtype[Any]) -> float:

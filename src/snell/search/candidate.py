@@ -10,9 +10,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from snell.loops.build import BuiltKernel
+from snell.loops.ir import Buffer, BufferScope
+from snell.loops.parse import parse_kernel
 from snell.loops.text import print_kernel
 
-__all__ = ["Candidate", "PackingKernel", "candidate_of"]
+__all__ = ["Candidate", "PackingKernel", "candidate_of", "read_buffers"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,3 +58,16 @@ def candidate_of(built: BuiltKernel) -> Candidate:
         prepares.append(PackingKernel(print_kernel(prepare.kernel).replace(packed, name), source, name))
     writes = tuple(sorted(tensor.name for tensor in built.writes))
     return Candidate(text, writes, built.claim, tuple(prepares))
+
+
+def read_buffers(candidate: Candidate) -> list[Buffer]:
+    """The parameters that the caller provides, by name: read ones, and the sources of packed ones."""
+    packed = {prepare.packed for prepare in candidate.prepares}
+    kernels = [parse_kernel(text) for text in (candidate.kernel, *(p.kernel for p in candidate.prepares))]
+    found = {
+        buffer.name: buffer
+        for kernel in kernels
+        for buffer in kernel.buffers
+        if buffer.scope is BufferScope.PARAMETER and buffer.name not in packed and buffer.name not in candidate.writes
+    }
+    return [found[name] for name in sorted(found)]

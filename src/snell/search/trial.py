@@ -1,5 +1,6 @@
 """Trials of one kernel: each candidate is compared with the first kernel's results, then timed in turns with it.
 
+The first kernel itself is compared with what its definition says (`search.reference`), before anything is timed.
 All of it happens in the worker's process.  Sizes are points: the typical ones are timed, odd ones are only checked, so
 that tails of every level are seen.  Where a program's weights do not fit the caches, a few copies of the frozen operands
 take turns, as the weights of other layers would.
@@ -11,25 +12,26 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from snell.errors import SnellError
-from snell.loops.ir import Buffer, BufferScope
+from snell.loops.ir import Buffer
 from snell.loops.parse import parse_kernel
 from snell.runtime.binding import Assembled, bind
 from snell.runtime.buffers import aligned_empty
 from snell.runtime.executable import Bound
 from snell.runtime.kernels import KernelCompiler
 from snell.runtime.pool import Pool
-from snell.search.arrays import Array, difference, operand, shape_at
-from snell.search.candidate import Candidate
+from snell.search.arrays import Array, difference, largest, operands, shape_at
+from snell.search.candidate import Candidate, read_buffers
 from snell.search.program import candidate_program
+from snell.search.reference import Expected
 from snell.targets import Target
 
-__all__ = ["Outcome", "Subject", "Trials", "subject_from_data", "subject_to_data"]
+__all__ = ["Outcome", "Subject", "Trials", "WrongKernelError", "subject_from_data", "subject_to_data"]
 
 _READINGS, _FIRST_READINGS = 9, 3
 _READING_SECONDS = 0.002
@@ -41,10 +43,15 @@ _ROUND_SECONDS = 0.02  # of one call with each copy
 _TRIAL_SECONDS = 0.4
 
 
+class WrongKernelError(SnellError):
+    """The first kernel of a subject does not compute what its definition says: a fault of the compiler."""
+
+
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is searched: the first kernel, sizes to time and sizes to check, terms of its longest sum, and how many bytes
-    of frozen operands are to pass between two uses of the same ones (0: they stay in the caches)."""
+    """What is searched: the first kernel, sizes to time and sizes to check, terms of its longest sum, how many bytes of
+    frozen operands are to pass between two uses of the same ones (0: they stay in the caches), and a sample of what the
+    first kernel has to write at the sizes to check (the first ones to time, where there are none)."""
 
     first: Candidate
     timed: tuple[Mapping[str, int], ...]
@@ -52,6 +59,12 @@ class Subject:
     terms: float
     frozen: tuple[str, ...] = ()
     cold_bytes: int = 0
+    expected: tuple[Expected, ...] = ()
+
+    @property
+    def reference_sizes(self) -> Mapping[str, int]:
+        """The sizes that `expected` is for."""
+        return (*self.checked, *self.timed)[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +101,14 @@ class Trials:
     def begin(self, subject: Subject) -> float:
         """Take on a subject: operands, results and time of its first kernel in seconds (all timed sizes together)."""
         self._subject, self._timed, self._checked = subject, [], []
-        buffers = _read_buffers(subject.first)
+        buffers = read_buffers(subject.first)
         for sizes in (*subject.timed, *subject.checked):
             bytes_read = sum(math.prod(shape_at(b, sizes)) * b.dtype.itemsize for b in buffers)
             if bytes_read > _MOST_BYTES:
                 raise SnellError(f"operands of {bytes_read >> 20} MiB are more than a trial may hold")
         first = self._assembled(subject.first)
-        self._timed = [self._point(subject, first, buffers, sizes, True) for sizes in subject.timed]
         self._checked = [self._point(subject, first, buffers, sizes, False) for sizes in subject.checked]
+        self._timed = [self._point(subject, first, buffers, sizes, True) for sizes in subject.timed]
         return sum(point.seconds for point in self._timed)
 
     def attempt(self, candidate: Candidate) -> Outcome:
@@ -136,30 +149,31 @@ class Trials:
     def _point(
         self, subject: Subject, first: Assembled, buffers: Sequence[Buffer], sizes: Mapping[str, int], timed: bool
     ) -> _Point:
-        generator = np.random.default_rng(0)
-        arrays = {buffer.name: operand(buffer, sizes, generator) for buffer in buffers}
+        arrays = operands(buffers, sizes)
         frozen = {name: array for name, array in arrays.items() if name in subject.frozen}
         expected = _outputs(subject.first, sizes)
         warm = self._calls(first, [arrays], sizes, expected)
         warm[0]()
         results = tuple(result.copy() for result in warm[0].outputs)
+        if sizes == subject.reference_sizes:
+            _check(subject, sizes, results)
         copies = _copies(subject, frozen, _reading(warm, 1)) if timed else 1
         if copies == 1:
             return _Point(sizes, [arrays], results, warm, _seconds(warm) if timed else 0.0)
-        operands = [arrays, *(arrays | {n: a.copy() for n, a in frozen.items()} for _ in range(copies - 1))]
-        calls = self._calls(first, operands, sizes, expected)
-        return _Point(sizes, operands, results, calls, _seconds(calls))
+        in_turns = [arrays, *(arrays | {n: a.copy() for n, a in frozen.items()} for _ in range(copies - 1))]
+        calls = self._calls(first, in_turns, sizes, expected)
+        return _Point(sizes, in_turns, results, calls, _seconds(calls))
 
     def _calls(
         self,
         assembled: Assembled,
-        operands: Sequence[dict[str, Array]],
+        in_turns: Sequence[dict[str, Array]],
         sizes: Mapping[str, int],
         like: Sequence[Array],
     ) -> list[Bound]:
         out = [_zeros_like(array) for array in like]
         bound: list[Bound] = []
-        for arrays in operands:
+        for arrays in in_turns:
             frozen = {name: arrays[name] for name in assembled.frozen}
             executable = bind(assembled, frozen, self._pool)
             bound.append(executable.bind(out=out, sizes=dict(sizes)))
@@ -179,24 +193,26 @@ def _fresh(_: str, build: Callable[[], bytes]) -> bytes:
     return build()
 
 
-def _read_buffers(candidate: Candidate) -> list[Buffer]:
-    """The parameters that the caller provides: read ones, and the sources of packed ones."""
-    packed = {prepare.packed for prepare in candidate.prepares}
-    kernels = [parse_kernel(text) for text in (candidate.kernel, *(p.kernel for p in candidate.prepares))]
-    found = {
-        buffer.name: buffer
-        for kernel in kernels
-        for buffer in kernel.buffers
-        if buffer.scope is BufferScope.PARAMETER and buffer.name not in packed and buffer.name not in candidate.writes
-    }
-    return [found[name] for name in sorted(found)]
-
-
 def _outputs(candidate: Candidate, sizes: Mapping[str, int]) -> list[Array]:
     """Zeros for what a candidate writes, in the order of its buffers."""
-    kernel = parse_kernel(candidate.kernel)
-    written = [buffer for buffer in kernel.buffers if buffer.name in candidate.writes]
-    return [np.zeros(shape_at(buffer, sizes), buffer.dtype.numpy) for buffer in written]
+    return [np.zeros(shape_at(buffer, sizes), buffer.dtype.numpy) for buffer in _written(candidate)]
+
+
+def _written(candidate: Candidate) -> list[Buffer]:
+    return [buffer for buffer in parse_kernel(candidate.kernel).buffers if buffer.name in candidate.writes]
+
+
+def _check(subject: Subject, sizes: Mapping[str, int], results: Sequence[Array]) -> None:
+    """WrongKernelError where the first kernel's results are not what is expected of it."""
+    found = dict(zip((buffer.name for buffer in _written(subject.first)), results, strict=True))
+    for expected in subject.expected:
+        result = found[expected.buffer].reshape(-1)
+        sample = result[list(expected.places)]
+        values = np.array(expected.values).astype(sample.dtype)
+        reason = difference(sample, values, subject.terms, largest(result))
+        if reason is not None:
+            where = f" at sizes {dict(sizes)}" if sizes else ""
+            raise WrongKernelError(f"{expected.buffer}{where}: {reason} in a sample of its values")
 
 
 def _zeros_like(array: Array) -> Array:
@@ -254,7 +270,7 @@ def subject_to_data(subject: Subject) -> dict[str, Any]:
     return {
         "first": subject.first.to_data(), "timed": [dict(s) for s in subject.timed],
         "checked": [dict(s) for s in subject.checked], "terms": subject.terms, "frozen": list(subject.frozen),
-        "cold_bytes": subject.cold_bytes,
+        "cold_bytes": subject.cold_bytes, "expected": [asdict(item) for item in subject.expected],
     }  # fmt: skip
 
 
@@ -263,4 +279,5 @@ def subject_from_data(data: Mapping[str, Any]) -> Subject:
     return Subject(
         Candidate.from_data(data["first"]), tuple(data["timed"]), tuple(data["checked"]), data["terms"],
         tuple(data["frozen"]), data["cold_bytes"],
+        tuple(Expected(e["buffer"], tuple(e["places"]), tuple(e["values"])) for e in data["expected"]),
     )  # fmt: skip

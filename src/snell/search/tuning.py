@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import statistics
 import time
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -21,8 +22,9 @@ from snell.search.candidate import Candidate, candidate_of
 from snell.search.evolution import Evolution, Proposal
 from snell.search.model import Model
 from snell.search.records import Record, Records
+from snell.search.reference import expected_values
 from snell.search.space import Space
-from snell.search.trial import Outcome, Subject
+from snell.search.trial import Outcome, Subject, WrongKernelError
 from snell.search.worker_process import Worker, WorkerError
 from snell.symbolic import Dim
 from snell.targets import Target
@@ -85,13 +87,15 @@ class TunedKernel:
 @dataclass(frozen=True, slots=True)
 class Tuning:
     """The result: kernels, the curve of best times, the rank correlation of model and clock, whether it was interrupted,
-    and the whole program's time over its time by heuristics (None where that was not measured)."""
+    what is said of kernels that do not compute what their definitions say (they were not searched), and the whole
+    program's time over its time by heuristics (None where that was not measured)."""
 
     kernels: tuple[TunedKernel, ...]
     curve: tuple[Moment, ...]
     correlation: float | None
     interrupted: bool = False
     whole: float | None = None
+    wrong: tuple[str, ...] = ()
 
     @property
     def ratio(self) -> float:
@@ -150,6 +154,7 @@ class _Search:
     begin: float = field(default_factory=time.monotonic)
     kernels: list[_Kernel] = field(default_factory=list[_Kernel])
     curve: list[Moment] = field(default_factory=list[Moment])
+    wrong: list[str] = field(default_factory=list[str])
 
     def run(self, tasks: Sequence[TuningTask]) -> None:
         """Take the first times, largest kernels first; then batches where most is to be won."""
@@ -174,7 +179,7 @@ class _Search:
             )
             for k in self.kernels
         )  # fmt: skip
-        return Tuning(kernels, tuple(self.curve), self._correlation(), interrupted)
+        return Tuning(kernels, tuple(self.curve), self._correlation(), interrupted, tuple(self.wrong))
 
     def _spent(self, share: float = 1.0) -> bool:
         return self.budget is not None and time.monotonic() - self.begin > share * self.budget
@@ -187,10 +192,12 @@ class _Search:
         subject = _subject(task, first, self.cold_bytes)
         try:
             seconds = self.worker.begin(subject)
+        except WrongKernelError as error:
+            self._tell_wrong(task, error)
+            return
         except WorkerError:
             return  # too large to hold, or it takes data that random numbers are none of
-        outer = task.group.outer if len(task.group.stages) > 1 else ()
-        model = Model(space.stages, outer, self.target, self.threads)
+        model = Model(space.stages, task.group, self.target, self.threads)
 
         def build(plan: Plan) -> Candidate:
             return candidate_of(planned_kernel(task.group, self.target, self.threads, plan, prunes=self.prunes))
@@ -201,11 +208,21 @@ class _Search:
             evolution.best = (known.ratio, known.plan)
         self.kernels.append(_Kernel(task, subject, evolution, seconds))
 
+    def _tell_wrong(self, task: TuningTask, error: WrongKernelError) -> None:
+        """A fault of the compiler is no reason to end the search of other kernels, and none to be silent."""
+        names = ", ".join(task.writes)
+        said = (
+            f"the kernel that computes {names} is wrong and was not searched: expected what its definition says; "
+            f"{error}; do not trust this program's results, and please report it"
+        )
+        self.wrong.append(said)
+        warnings.warn(said, RuntimeWarning, stacklevel=2)
+
     def _batch(self, kernel: _Kernel) -> None:
         before = kernel.evolution.best[0]
         try:
             self.worker.begin(kernel.subject)
-        except WorkerError:
+        except (WorkerError, WrongKernelError):
             kernel.hope = 0.0
             return
         for _ in range(_BATCH):
@@ -278,7 +295,8 @@ def _subject(task: TuningTask, first: Candidate, cold_bytes: int) -> Subject:
     terms = max((_product(axis.extent for axis in stage.reduced) for stage in task.group.stages), default=1.0)
     timed = _points(dims)
     odd = [{dim.name: _odd(dim, number) for number, dim in enumerate(dims)}] if dims else []
-    return Subject(first, tuple(timed), tuple(odd), terms, tuple(sorted(frozen)), cold_bytes)
+    expected = expected_values(task.group, first, (*odd, *timed)[0])
+    return Subject(first, tuple(timed), tuple(odd), terms, tuple(sorted(frozen)), cold_bytes, expected)
 
 
 def _points(dims: Sequence[Dim]) -> list[Mapping[str, int]]:

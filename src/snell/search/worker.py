@@ -14,7 +14,7 @@ from typing import Any
 from snell.codegen.host import host_target
 from snell.runtime.pool import process_pool
 from snell.search.candidate import Candidate
-from snell.search.trial import Trials, subject_from_data
+from snell.search.trial import Trials, WrongKernelError, subject_from_data
 
 __all__ = ["main"]
 
@@ -33,6 +33,8 @@ def _answer(trials: Trials, request: dict[str, Any]) -> dict[str, Any]:
         if request["do"] == "begin":
             return {"seconds": trials.begin(subject_from_data(request["subject"]))}
         outcome = trials.attempt(Candidate.from_data(request["candidate"]))
+    except WrongKernelError as error:
+        return {"wrong": str(error)}
     except Exception as error:  # whatever goes wrong with a candidate is an answer, and the next one may be right
         return {"error": f"{type(error).__name__}: {error}"}
     return {"ratio": outcome.ratio, "seconds": outcome.seconds, "rejected": outcome.rejected}

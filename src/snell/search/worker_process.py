@@ -14,7 +14,7 @@ from typing import Any
 
 from snell.errors import SnellError
 from snell.search.candidate import Candidate
-from snell.search.trial import Outcome, Subject, subject_to_data
+from snell.search.trial import Outcome, Subject, WrongKernelError, subject_to_data
 
 __all__ = ["Worker", "WorkerError"]
 
@@ -47,7 +47,8 @@ class Worker:
         return None if self._process is None else self._process.pid
 
     def begin(self, subject: Subject) -> float:
-        """Seconds of the subject's first kernel; `attempt` then is about this subject."""
+        """Seconds of the subject's first kernel; `attempt` then is about this subject.  WrongKernelError where that kernel
+        is wrong."""
         self._subject = subject
         return self._begin()
 
@@ -95,6 +96,8 @@ class Worker:
             self.close()
             raise WorkerError(f"the process ended: {_cause(status)}")
         answer = json.loads(line)
+        if "wrong" in answer:
+            raise WrongKernelError(answer["wrong"])
         if "error" in answer:
             raise WorkerError(answer["error"])
         return answer
