@@ -179,7 +179,7 @@ class _Search:
             )
             for k in self.kernels
         )  # fmt: skip
-        return Tuning(kernels, tuple(self.curve), self._correlation(), interrupted, tuple(self.wrong))
+        return Tuning(kernels, tuple(self.curve), self._correlation(), interrupted, wrong=tuple(self.wrong))
 
     def _spent(self, share: float = 1.0) -> bool:
         return self.budget is not None and time.monotonic() - self.begin > share * self.budget
