@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from snell.errors import CompileError
 from snell.runtime.arena import ALIGNMENT, Allocation, MemoryPlan, plan
 from snell.symbolic import Dim, Expr, as_expr
+from snell.targets import ALIASING, STAGGER
 
 SEQ, BATCH = Dim("seq", 1, 4096), Dim("batch", 1, 64)
 
@@ -39,29 +40,35 @@ def test_a_chain_needs_two_buffers() -> None:
 
 def test_small_buffers_share_a_large_one_that_is_dead() -> None:
     result = plan([allocation("big", 4096, 0, 1), allocation("a", 1024, 2, 3), allocation("b", 1024, 2, 3)])
-    assert result.total == 4096
+    assert result.total == 4096 + STAGGER
+
+
+def test_large_buffers_that_are_alive_together_begin_at_different_places_of_a_page() -> None:
+    result = plan([allocation(str(k), 3 * ALIASING, 0, 1) for k in range(8)])
+    places = {int(offset.constant) % ALIASING // ALIGNMENT for offset in result.offsets.values()}
+    assert len(places) == 8
 
 
 def test_equal_symbolic_sizes_share() -> None:
     size = SEQ * 256
     result = plan([allocation("a", size, 0, 1), allocation("b", size, 2, 3)])
-    assert result.total == size
+    assert result.total == size + STAGGER
     assert result.offsets["a"] == result.offsets["b"]
 
 
 def test_a_provably_smaller_symbolic_buffer_shares() -> None:
     result = plan([allocation("a", SEQ * 512, 0, 1), allocation("b", SEQ * 256, 2, 3)])
-    assert result.total == SEQ * 512
+    assert result.total == SEQ * 512 + STAGGER
 
 
 def test_sizes_that_cannot_be_compared_do_not_share() -> None:
     result = plan([allocation("a", SEQ * 64, 0, 1), allocation("b", BATCH * 64, 2, 3)])
-    assert result.total == SEQ * 64 + BATCH * 64
+    assert result.total == SEQ * 64 + BATCH * 64 + 2 * STAGGER
 
 
 def test_symbolic_sizes_are_padded_to_the_alignment() -> None:
     result = plan([allocation("a", SEQ * 4, 0, 1), allocation("b", SEQ * 4, 0, 1)])
-    assert result.total.evaluate({SEQ: 17}) == 256
+    assert result.total.evaluate({SEQ: 17}) == 2 * (128 + STAGGER)
 
 
 def test_two_buffers_of_one_name_are_an_error() -> None:

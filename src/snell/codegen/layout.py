@@ -12,6 +12,7 @@ from snell.codegen.linear import Linear
 from snell.errors import CompileError
 from snell.loops.ir import Blocked, Buffer, Dense, Strided
 from snell.symbolic import Expr, as_expr, as_size
+from snell.targets import ALIASING, STAGGER
 
 __all__ = ["LayoutPlan", "plan_layout", "scratch_bytes"]
 
@@ -85,11 +86,12 @@ def _blocked(buffer: Buffer, layout: Blocked) -> tuple[tuple[_Digit, ...], Expr]
 
 
 def scratch_bytes(buffer: Buffer) -> Expr:
-    """Bytes of a local buffer, rounded up to a cache line."""
+    """Bytes of a local buffer, rounded up to a cache line; a large one moves the next from its own place in a page."""
     if isinstance(buffer.layout, Blocked):
         size = _blocked(buffer, buffer.layout)[1]
     else:
         size = as_expr(buffer.dtype.itemsize)
         for extent in buffer.shape:
             size = size * extent
-    return (size + 63) // 64 * 64
+    lines = (size + 63) // 64 * 64
+    return lines if size.is_constant and size.constant < ALIASING else lines + STAGGER

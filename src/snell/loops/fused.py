@@ -28,6 +28,7 @@ from snell.loops.plan import HEURISTICS, Plan, StageChoice
 from snell.loops.pruning import bounded_loop, pruned
 from snell.loops.schedule import StageSchedule, schedule_stage
 from snell.loops.stage import Stage
+from snell.loops.teed import teed
 from snell.rewrite.cut import typical_size
 from snell.rewrite.term import Tensor
 from snell.symbolic import Axis, Expr, as_expr, as_size
@@ -51,20 +52,24 @@ def fused_phases(
     packed: list[Buffer] = []
     nests: list[tuple[Statement, ...]] = []
     stages = placed_stages(group, fixed)
-    for place, stage in enumerate(stages):
-        schedule = _schedule(stage, group, target, plan.stage(place))
+    schedules = [_schedule(stage, group, target, plan.stage(place)) for place, stage in enumerate(stages)]
+    for stage, schedule in zip(stages, schedules, strict=True):
         packing = pack_operands(stage, schedule, BufferScope.LOCAL, group.outer)
         packed += [_of_piece(b, c.stage, group) for b, c in zip(packing.buffers, packing.copies, strict=True)]
         for copy in packing.copies:
             once += lower_stage(copy.stage, copy.levels(target))
         nests.append(lower_stage(packing.stage, schedule.levels, schedule.partial))
-    if prunes:
-        nests = pruned(stages, nests, group.local, dict(fixed))
     blocks = group.blocks or Blocks((), len(stages), len(stages))
+    bounded = pruned(stages, nests, group.local, dict(fixed)) if prunes else list(nests)
+    for pair in teed(stages, schedules, _parts(blocks, len(stages))):
+        made, taken = pair.producer, pair.consumer
+        if not schedules[taken].packed and (nests[made], nests[taken]) == (bounded[made], bounded[taken]):
+            levels = schedules[taken].levels
+            bounded[made], bounded[taken] = (), lower_stage(pair.stage, levels, schedules[taken].partial)
     prologue: tuple[Statement, ...] = ()
     if once and blocks.pieces is not None:
         prologue, once = (Allocate(tuple(packed)), *once), []
-    body, values = _in_blocks(group, blocks, nests, dict(fixed), prologue)
+    body, values = _in_blocks(group, blocks, bounded, dict(fixed), prologue)
     tickets = [Level(axis, 1) for axis in group.outer[:-1]]
     if once:
         tickets.append(Level(rows, _row_share(group, block, threads)))
@@ -81,6 +86,10 @@ def _of_piece(buffer: Buffer, copy: Stage, group: Group) -> Buffer:
     (split, _), length = group.blocks.levels[0], group.blocks.pieces[1]
     sizes = zip(copy.axes, buffer.shape, strict=True)
     return replace(buffer, shape=tuple(length if axis == split else size for axis, size in sizes))
+
+
+def _parts(blocks: Blocks, count: int) -> tuple[range, ...]:
+    return range(blocks.start), range(blocks.start, blocks.stop), range(blocks.stop, count)
 
 
 def _with_block(group: Group, positions: int | None) -> Group:

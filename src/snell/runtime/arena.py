@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from snell.errors import CompileError
 from snell.symbolic import Dim, Expr, as_expr
+from snell.targets import ALIASING, STAGGER
 
 __all__ = ["ALIGNMENT", "Allocation", "MemoryPlan", "padded", "plan"]
 
@@ -51,7 +52,7 @@ def plan(allocations: Sequence[Allocation]) -> MemoryPlan:
     total = as_expr(end)
     for block in _blocks(symbolic):
         offsets |= {member.name: total for member in block}
-        total = total + padded(block[0].size)
+        total = total + _spaced(block[0].size)
     return MemoryPlan(offsets, total)
 
 
@@ -60,11 +61,16 @@ def padded(size: Expr) -> Expr:
     return (size + (ALIGNMENT - 1)) // ALIGNMENT * ALIGNMENT
 
 
+def _spaced(size: Expr) -> Expr:
+    """The bytes a buffer takes: padded, and a large one moves what lies behind it from its own place in a page."""
+    return padded(size) if size.is_constant and size.constant < ALIASING else padded(size) + STAGGER
+
+
 def _place_fixed(allocations: list[Allocation]) -> tuple[dict[str, Expr], int]:
     """Largest first, each at the lowest offset that is free in its lifetime (Pisarchyk & Lee, arXiv:2001.03288)."""
     placed: list[tuple[Allocation, int, int]] = []
     for allocation in sorted(allocations, key=lambda a: (-a.size.constant, a.first, a.name)):
-        size = padded(allocation.size).constant
+        size = _spaced(allocation.size).constant
         neighbours = sorted((begin, end) for other, begin, end in placed if other.overlaps(allocation))
         offset = 0
         for begin, end in neighbours:
