@@ -20,6 +20,7 @@ from snell.loops.ir import Buffer
 from snell.loops.parse import parse_kernel
 from snell.loops.text import print_kernel
 from snell.rewrite.policy import Policy
+from snell.symbolic import as_expr
 
 Array = np.ndarray[Any, np.dtype[Any]]
 EPSILON = float(np.finfo(np.float32).eps)
@@ -46,10 +47,13 @@ def assert_one_pass(result: Lowered, positions: int) -> None:
 
 
 def run(result: Lowered, values: dict[str, Array], sizes: dict[sn.Dim, int]) -> None:
-    """The only kernel interpreted, on the program's tensors by name."""
-    (built,) = result.kernels
-    pairs = zip(built.kernel.buffers, built.tensors, strict=True)
-    interpret(built.kernel, {buffer.name: values[held.name].reshape(-1) for buffer, held in pairs}, sizes)
+    """The kernels interpreted, on the program's tensors by name; what passes between them is made here."""
+    for built in result.kernels:
+        for held in built.tensors:
+            shape = [as_expr(size).evaluate(sizes) for size in held.shape]
+            values.setdefault(held.name, np.zeros(shape, held.dtype.numpy))
+        pairs = zip(built.kernel.buffers, built.tensors, strict=True)
+        interpret(built.kernel, {buffer.name: values[held.name].reshape(-1) for buffer, held in pairs}, sizes)
 
 
 def weights(scores: Array, axis: Any = -1) -> Array:
@@ -143,8 +147,8 @@ def test_the_kernel_reads_back_from_its_text_and_the_interpreter_agrees(length: 
     n = sn.Dim("n", min=0, max=4096, typical=(2048,))
     q, k, v = Q[:1, :3], K[:1, :length], V[:1, :length]
     result = lowered(full, spec(1, 3, WIDTH), spec(1, n, WIDTH), spec(1, n, WIDTH))
-    (built,) = result.kernels
-    assert parse_kernel(print_kernel(built.kernel)) == built.kernel
+    for built in result.kernels:
+        assert parse_kernel(print_kernel(built.kernel)) == built.kernel
     values = {"x0": q, "x1": k, "x2": v, "out0": np.zeros((1, 3, WIDTH), np.float32)}
     run(result, values, {n: length})
     assert_close(values["out0"], weights(scores(q, k)) @ v, 8.0)
@@ -197,14 +201,14 @@ def always(*_: object) -> float:
 def test_a_weighted_square_distance_nobody_has_a_name_for_can_be_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     # Its moments cost more arithmetic than reading a row of this length again, so the plan is asked for.
     monkeypatch.setattr(streaming, "_gain", always)
-    x, y = normal(4, 4100), normal(4, 4100, seed=3)
+    x, y = normal(33, 4100), normal(33, 4100, seed=3)
     result = lowered(unnamed, spec(*x.shape), spec(*y.shape))
     assert_one_pass(result, x.shape[1])
     wide, values = (array.astype(np.float64) for array in (x, y))
     expected = (np.exp2(-wide) * (values - values.mean(axis=-1, keepdims=True)) ** 2).sum(axis=-1)
-    out = np.zeros(4, np.float32)
+    out = np.zeros(33, np.float32)
     run(result, {"x0": x, "x1": y, "out0": out}, {})
-    assert_close(out / expected, np.ones(4), 1.0)
+    assert_close(out / expected, np.ones(33), 1.0)
 
 
 def test_squares_about_a_mean_far_from_zero_keep_their_digits() -> None:

@@ -10,14 +10,14 @@ import numpy as np
 
 from snell.rewrite.definition import Definition
 from snell.rewrite.evaluate import evaluate_definition
-from snell.rewrite.state import LEFT, NEXT, RIGHT
+from snell.rewrite.state import NEXT, PARTS
 from snell.rewrite.stream import Stream
 from snell.rewrite.substitution import rebuilt
 from snell.rewrite.term import Load, Reduction, Tensor, Term, load, reduction, walk
 from snell.symbolic import Axis, Dim, Integer, as_expr
 from snell.symbolic.expression import Atom
 
-__all__ = ["combined_in_blocks", "stepped_through_blocks"]
+__all__ = ["combined_in_a_tree", "combined_in_blocks", "stepped_through_blocks"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Values = dict[str, Array]
@@ -35,6 +35,15 @@ def stepped_through_blocks(
 
 
 def combined_in_blocks(
+    stream: Stream, cuts: Mapping[Axis, Sequence[int]], tensors: Values, sizes: Mapping[Dim, int] | None = None
+) -> Values:
+    """The results when every block begins with nothing and the states of all blocks are combined at once."""
+    empty = _run(stream.init, tensors, sizes)
+    states = [_step(stream, block, empty, tensors, sizes) for block in _blocks(cuts)]
+    return _finished(stream, _combined(stream, states or [empty], tensors, sizes), tensors, sizes)
+
+
+def combined_in_a_tree(
     stream: Stream, cuts: Mapping[Axis, Sequence[int]], tensors: Values, sizes: Mapping[Dim, int] | None = None
 ) -> Values:
     """The results when every block begins with nothing and neighbouring states are combined in a tree."""
@@ -58,11 +67,9 @@ def _step(stream: Stream, block: Bounds, state: Values, tensors: Values, sizes: 
     return _after(stream, _run(lines, {**tensors, **state}, sizes))
 
 
-def _combined(stream: Stream, pair: list[Values], tensors: Values, sizes: Mapping[Dim, int] | None) -> Values:
-    left, right = (
-        {name + side: value for name, value in state.items()} for state, side in zip(pair, (LEFT, RIGHT), strict=True)
-    )
-    return _after(stream, _run(stream.combine, {**tensors, **left, **right}, sizes))
+def _combined(stream: Stream, states: Sequence[Values], tensors: Values, sizes: Mapping[Dim, int] | None) -> Values:
+    held = {name + PARTS: np.stack([state[name] for state in states]) for name in states[0]}
+    return _after(stream, _run(stream.combine(Axis("%parts", len(states))), {**tensors, **held}, sizes))
 
 
 def _after(stream: Stream, values: Values) -> Values:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.rewrite.judge import tensors_of
-from tests.rewrite.streams import combined_in_blocks, stepped_through_blocks
+from tests.rewrite.streams import combined_in_a_tree, combined_in_blocks, stepped_through_blocks
 
 from snell.dtypes import f16, f32, f64, i32
 from snell.graph.primitives import Mod, ScalarFunction, Sin, Sqrt
@@ -82,7 +82,7 @@ def assert_same_in_blocks(
     expected = evaluate_definition(whole, tensors, sizes)
     finite = np.isfinite(expected)
     scale = np.broadcast_to(np.asarray(tolerance) + 1e-12 * np.abs(np.where(finite, expected, 0)), expected.shape)
-    for run in (stepped_through_blocks, combined_in_blocks):
+    for run in (stepped_through_blocks, combined_in_blocks, combined_in_a_tree):
         found = run(made, cuts, tensors, sizes)["out"]
         assert np.all(np.abs(found - expected)[finite] <= scale[finite]), (run.__name__, found, expected)
 
@@ -192,7 +192,7 @@ def test_rows_without_a_finite_exponent_give_no_nan_beside_them() -> None:
     tensors["x"][2, :] = -np.inf
     expected = evaluate_definition(definition(value), tensors)
     assert np.isnan(expected[2])
-    for run in (stepped_through_blocks, combined_in_blocks):
+    for run in (stepped_through_blocks, combined_in_blocks, combined_in_a_tree):
         found = run(stream(value, J), {J: [0, 3, 4, 5]}, tensors)["out"]
         np.testing.assert_allclose(found[:2], expected[:2], rtol=1e-14)
         assert found[2] == 0.0
@@ -203,7 +203,7 @@ def test_a_not_a_number_stays_one() -> None:
     value = weighted(x, tensor("v", J), J)
     tensors = normal(value)
     tensors["x"][1, 4] = np.nan
-    for run in (stepped_through_blocks, combined_in_blocks):
+    for run in (stepped_through_blocks, combined_in_blocks, combined_in_a_tree):
         found = run(stream(value, J), {J: [0, 2, 4, 5]}, tensors)["out"]
         assert np.isnan(found).tolist() == [False, True, False]
 
@@ -225,7 +225,7 @@ def test_a_symbolic_number_of_positions_may_be_zero(count: int) -> None:
     made = stream(value, j)
     tensors = {"x": np.random.default_rng(0).normal(size=(3, count))}
     expected = evaluate_definition(definition(value), tensors, {n: count})
-    for run in (stepped_through_blocks, combined_in_blocks):
+    for run in (stepped_through_blocks, combined_in_blocks, combined_in_a_tree):
         found = run(made, {j: [0, count // 2, count]} if count else {j: [0]}, tensors, {n: count})["out"]
         np.testing.assert_allclose(found, expected, rtol=1e-14)
 

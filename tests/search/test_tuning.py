@@ -79,10 +79,10 @@ def test_a_program_is_searched_once_for_its_budget(tmp_path: Path) -> None:
     x = RNG.standard_normal((50, 60), np.float32)
     begin = time.monotonic()
     CompiledFunction(lambda x: sn.softmax(x), engine(tmp_path), search=1.5)(x)
-    assert time.monotonic() - begin > 1.5
+    assert time.monotonic() - begin > 1.2
     begin = time.monotonic()
     CompiledFunction(lambda x: sn.softmax(x), engine(tmp_path), search=1.5)(x)
-    assert time.monotonic() - begin < 1.5
+    assert time.monotonic() - begin < 1.0
 
 
 @pytest.mark.parametrize("budget", [0, -1, "often", True, float("nan")])

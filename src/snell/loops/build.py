@@ -173,7 +173,8 @@ def canonical_group(group: Group) -> tuple[Group, dict[Tensor, Tensor]]:
     local = frozenset(order[t] for t in group.local)
     blocks = group.blocks
     if blocks is not None:
-        blocks = replace(blocks, levels=tuple((axes[axis], step) for axis, step in blocks.levels))
+        pieces = (axes[blocks.pieces[0]], blocks.pieces[1]) if blocks.pieces is not None else None
+        blocks = replace(blocks, levels=tuple((axes[axis], step) for axis, step in blocks.levels), pieces=pieces)
     return Group(stages, outer, local, blocks), {new: old for old, new in order.items()}
 
 

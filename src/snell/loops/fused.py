@@ -8,7 +8,8 @@
           step                    (a stream's values of the block, then the state after it)
         stages after
 
-Without `Group.blocks` there is one part.
+Without `Group.blocks` there is one part.  Where a ticket has a piece of the first reduced axis (`Blocks.pieces`), its
+packed operands and its blocks are those of the piece.
 """
 
 from __future__ import annotations
@@ -54,18 +55,21 @@ def fused_phases(
     schedules = [_schedule(stage, group, target, plan.stage(place)) for place, stage in enumerate(stages)]
     for stage, schedule in zip(stages, schedules, strict=True):
         packing = pack_operands(stage, schedule, BufferScope.LOCAL, group.outer)
-        packed += packing.buffers
+        packed += [_of_piece(b, c.stage, group) for b, c in zip(packing.buffers, packing.copies, strict=True)]
         for copy in packing.copies:
             once += lower_stage(copy.stage, copy.levels(target))
         nests.append(lower_stage(packing.stage, schedule.levels, schedule.partial))
-    bounded = pruned(stages, nests, group.local, dict(fixed)) if prunes else list(nests)
     blocks = group.blocks or Blocks((), len(stages), len(stages))
+    bounded = pruned(stages, nests, group.local, dict(fixed)) if prunes else list(nests)
     for pair in teed(stages, schedules, _parts(blocks, len(stages))):
         made, taken = pair.producer, pair.consumer
         if not schedules[taken].packed and (nests[made], nests[taken]) == (bounded[made], bounded[taken]):
             levels = schedules[taken].levels
             bounded[made], bounded[taken] = (), lower_stage(pair.stage, levels, schedules[taken].partial)
-    body, values = _in_blocks(group, blocks, bounded, dict(fixed))
+    prologue: tuple[Statement, ...] = ()
+    if once and blocks.pieces is not None:
+        prologue, once = (Allocate(tuple(packed)), *once), []
+    body, values = _in_blocks(group, blocks, bounded, dict(fixed), prologue)
     tickets = [Level(axis, 1) for axis in group.outer[:-1]]
     if once:
         tickets.append(Level(rows, _row_share(group, block, threads)))
@@ -73,6 +77,15 @@ def fused_phases(
     else:
         tickets.append(Level(rows, block))
     return (Phase(tuple(tickets), body),), (*values, *packed)
+
+
+def _of_piece(buffer: Buffer, copy: Stage, group: Group) -> Buffer:
+    """The buffer of a packed operand, as long as a piece where tickets have one."""
+    if group.blocks is None or group.blocks.pieces is None:
+        return buffer
+    (split, _), length = group.blocks.levels[0], group.blocks.pieces[1]
+    sizes = zip(copy.axes, buffer.shape, strict=True)
+    return replace(buffer, shape=tuple(length if axis == split else size for axis, size in sizes))
 
 
 def _parts(blocks: Blocks, count: int) -> tuple[range, ...]:
@@ -99,7 +112,11 @@ def placed_stages(group: Group, fixed: tuple[tuple[Axis, int], ...]) -> list[Sta
 
 
 def _in_blocks(
-    group: Group, blocks: Blocks, nests: list[tuple[Statement, ...]], fixed: dict[Axis, int]
+    group: Group,
+    blocks: Blocks,
+    nests: list[tuple[Statement, ...]],
+    fixed: dict[Axis, int],
+    prologue: tuple[Statement, ...],
 ) -> tuple[tuple[Statement, ...], list[Buffer]]:
     """The nests in their three parts, each value alive where it is used, and the local buffers."""
     around = [*group.stages[: blocks.start], *group.stages[blocks.stop :]]
@@ -111,6 +128,10 @@ def _in_blocks(
     for axis, length in reversed(blocks.levels):
         loop = bounded_loop(Loop(Level(axis, length), advanced), _step_guards(group, blocks), fixed)
         advanced = (loop,)
+    if blocks.pieces is not None:
+        (piece, length), (axis, _) = blocks.pieces, blocks.levels[0]
+        first = as_expr(piece) * length
+        advanced = (Loop(Level(axis, length), (*prologue, *advanced), lower=first, upper=first + length),)
     body = _allocated(lasting, [*nests[: blocks.start], advanced, *nests[blocks.stop :]])
     return body, [*lasting, *values]
 

@@ -23,7 +23,8 @@ def group_text(group: Group) -> str:
     lines.append(f"outer {_names(group.outer)}")
     if group.blocks is not None:
         steps = ", ".join(f"{axis.name}:{step}" for axis, step in group.blocks.levels)
-        lines.append(f"blocks {steps} stages {group.blocks.start}:{group.blocks.stop}")
+        pieces = f" pieces {group.blocks.pieces[0].name}:{group.blocks.pieces[1]}" if group.blocks.pieces else ""
+        lines.append(f"blocks {steps} stages {group.blocks.start}:{group.blocks.stop}{pieces}")
     return "\n".join([*lines, *map(_stage, group.stages)])
 
 

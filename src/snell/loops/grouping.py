@@ -31,11 +31,14 @@ _MOST_STAGES = 16  # what compiling takes grows faster than the stages; equal gr
 @dataclass(frozen=True, slots=True)
 class Blocks:
     """Reduced axes that a group walks in blocks (`loops.streaming`): stages `start:stop` run once a block, those before
-    once at the beginning, those after once at the end."""
+    once at the beginning, those after once at the end.
+
+    With `pieces` (the first of the outer axes, and a length) each of its positions has so many of the first axis's."""
 
     levels: tuple[tuple[Axis, int], ...]
     start: int
     stop: int
+    pieces: tuple[Axis, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -395,7 +395,8 @@ def _checked_offset(buffer: Buffer, indices: list[Array], active: Array, state: 
     for index, size in zip(indices, shape, strict=True):
         if ((index < 0) | (index >= size))[active].any():
             raise VerificationError(f"an index of {buffer.name} leaves 0..{size - 1}: {index[active]}")
-    return offset_of(buffer, [np.clip(i, 0, max(0, n - 1)) for i, n in zip(indices, shape, strict=True)], shape)
+    places = [np.clip(i, 0, max(0, n - 1)) for i, n in zip(indices, shape, strict=True)]
+    return np.broadcast_to(offset_of(buffer, places, shape), active.shape)  # (a scalar has no index to broadcast)
 
 
 def offset_of(buffer: Buffer, indices: list[Array], shape: list[int]) -> Array:

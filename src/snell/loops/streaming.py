@@ -6,6 +6,9 @@ A chain is a stage that reduces over J, the values it waits for that are finishe
 and what only they read at each position of a row.  Put back in place they are one definition; where `rewrite.stream`
 finds its reductions combinable and a pass is worth more than moving the state from block to block, the chain becomes a
 group of its own that goes once over blocks of J with a small state for each row.
+
+Where there are few rows, tickets take pieces of J: the group stores the state of each piece, and the stages after it
+combine those and finish.  The pieces depend on sizes alone, so that results are the same for any number of threads.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from dataclasses import dataclass, replace
 
 from snell.graph.primitives import ScalarFunction, Unary
 from snell.loops.grouping import Blocks, Group, group_stages
+from snell.loops.pieces import in_pieces, named_after, panels, pieces_of
 from snell.loops.retarget import rebuilt_stage, retarget_stage
 from snell.loops.stage import Stage, definition_of, map_term, stages_of
 from snell.rewrite.chain import inlined
@@ -36,26 +40,27 @@ _ROWS = 24.0
 _FUNCTION, _OPERATION = 2.0, 0.1  # cycles of an exponential at one position, and of any other operation
 _LONGEST_BLOCK = 2048
 _SHARE = 1.5  # of the first-level cache: a little beyond it costs less than moving the state more often (measured)
+_ROW = Axis("row", 1)  # where all positions are of one row
 
 
 def group_with_streams(stages: Sequence[Stage], kept: Iterable[Tensor], target: Target, threads: int) -> list[Group]:
     """As `group_stages`; chains that gain from it become streams."""
     outputs = frozenset(kept)
     groups: list[Group] = []
-    known: dict[tuple[Stage, ...], Group | None] = {}
+    known: dict[tuple[Stage, ...], tuple[Group, ...]] = {}
     rest = list(stages)
     chains = _Chains.among(rest, outputs)
     for result in stages:
         chain = chains.of(result)
-        stream = _known(chain, target, threads, known) if len(chain) > 1 else None
-        if stream is not None:
+        stream = _known(chain, target, threads, known) if len(chain) > 1 else ()
+        if stream:
             place = rest.index(result)
             made = {stage.tensor for stage in chain}
             before = [stage for stage in rest[:place] if stage.tensor not in made]
             later = outputs.union(
-                *(stage.reads() for stage in rest[place:]), *(stage.reads() for stage in stream.stages)
+                *(stage.reads() for stage in rest[place:]), *(s.reads() for group in stream for s in group.stages)
             )
-            groups += [*group_stages(before, later, target, threads), stream]
+            groups += [*group_stages(before, later, target, threads), *stream]
             rest = rest[place + 1 :]
             chains = _Chains.among(rest, outputs)
     return groups + group_stages(rest, outputs, target, threads)
@@ -136,28 +141,31 @@ def _volume(axes: Iterable[Axis]) -> float:
 
 
 def _known(
-    chain: Sequence[Stage], target: Target, threads: int, known: dict[tuple[Stage, ...], Group | None]
-) -> Group | None:
-    """The stream of a chain; chains that differ only in names (equal layers) are worked out once."""
+    chain: Sequence[Stage], target: Target, threads: int, known: dict[tuple[Stage, ...], tuple[Group, ...]]
+) -> tuple[Group, ...]:
+    """The groups of a chain's stream, none where it is none; chains that differ only in names (equal layers) are worked
+    out once."""
     rows = min((stage.axes for stage in chain if stage.partials), key=_volume, default=None)
     if rows is None:
-        return None  # what the chain waits for is made outside of it
+        return ()  # what the chain waits for is made outside of it
     together = max((_rows_together(chain, axis) for axis in rows), default=1.0)
     if together * _moved_bytes(chain) <= target.l1_bytes * _volume(rows):
-        return None  # what is moved never leaves the first-level cache
+        return ()  # what is moved never leaves the first-level cache
     renamed_chain, axes, tensors = _with_own_names(chain)
     if renamed_chain not in known:
         known[renamed_chain] = _streamed(renamed_chain, target, threads)
-    found = known[renamed_chain]
-    if found is None:
-        return None
     own, result = renamed_chain[-1].tensor, chain[-1].tensor
-    tensors |= {t: replace(t, name=t.name.replace(own.name, result.name, 1)) for t in found.local}
+    made = {stage.tensor for group in known[renamed_chain] for stage in group.stages}
+    tensors = {t: replace(t, name=t.name.replace(own.name, result.name, 1)) for t in made} | tensors
+    return tuple(_renamed_group(group, axes, tensors) for group in known[renamed_chain])
+
+
+def _renamed_group(group: Group, axes: Mapping[Axis, Axis], tensors: Mapping[Tensor, Tensor]) -> Group:
     return replace(
-        found,
-        stages=tuple(rebuilt_stage(stage, axes, tensors) for stage in found.stages),
-        outer=tuple(axes[axis] for axis in found.outer),
-        local=frozenset(tensors[tensor] for tensor in found.local),
+        group,
+        stages=tuple(rebuilt_stage(stage, axes, tensors) for stage in group.stages),
+        outer=tuple(axes.get(axis, axis) for axis in group.outer),
+        local=frozenset(tensors[tensor] for tensor in group.local),
     )
 
 
@@ -176,23 +184,26 @@ def _with_own_names(chain: Sequence[Stage]) -> tuple[tuple[Stage, ...], dict[Axi
     return stages, {new: old for old, new in axes.items()}, {new: old for old, new in tensors.items()}
 
 
-def _streamed(chain: Sequence[Stage], target: Target, threads: int) -> Group | None:
+def _streamed(chain: Sequence[Stage], target: Target, threads: int) -> tuple[Group, ...]:
     result = chain[-1]
     whole = inlined([definition_of(stage) for stage in chain], [result.tensor])
     if whole is None:
-        return None
+        return ()
     sets = stream_axes(whole)
     if len(sets) != 1:
-        return None
+        return ()
     stream = stream_of(whole, sets[0])
     if isinstance(stream, str):
-        return None
+        return ()
     outer = _outer(stream, whole[0])
-    if not outer:
-        return None
-    made = _group(outer, stream, result.tensor, target)
+    made = _group(outer or (_ROW,), stream, result.tensor, target)
+    pieces = pieces_of(made, sum(map(_work, made.stages)), target)
+    if not outer and pieces is None:
+        return ()
     today = group_stages(chain, [result.tensor], target, threads)
-    return made if _gain(chain, today, made, stream, target) > 0 else None
+    if _gain(chain, today, made, stream, target) <= 0:
+        return ()
+    return (made,) if pieces is None else in_pieces(made, stream, pieces, result.tensor, target)
 
 
 def _outer(stream: Stream, whole: Definition) -> tuple[Axis, ...]:
@@ -212,14 +223,12 @@ def _typical(axis: Axis) -> float:
 def _group(outer: tuple[Axis, ...], stream: Stream, result: Tensor, target: Target) -> Group:
     """Stages of the parts one after the other, their tensors named after the result."""
     fresh = itertools.count()
-    names: dict[Tensor, Tensor] = {}
     parts = [
         [stage for d in part for stage in stages_of(d, fresh)]
         for part in (stream.init, _in_place(stream), stream.finish)
     ]
-    for stage in itertools.chain(*parts):
-        if stage.tensor != result:
-            names.setdefault(stage.tensor, replace(stage.tensor, name=f"{result.name}{stage.tensor.name}"))
+    made = [stage.tensor for stage in itertools.chain(*parts) if stage.tensor != result]
+    names = {tensor: named_after(tensor, result) for tensor in made}
     init, step, finish = ([retarget_stage(stage, names) for stage in part] for part in parts)
     block = _block(step, stream.axes, outer, target)
     blocks = Blocks(tuple(block.items()), len(init), len(init) + len(step))
@@ -260,19 +269,19 @@ def _block(step: Sequence[Stage], axes: Sequence[Axis], outer: Sequence[Axis], t
     """How many positions of each axis a block takes, so that what it stores for them stays near the first-level cache;
     axes that a block takes whole are left out.
 
-    One position, or whole panels, whichever width the schedules choose for packed operands: 1 to 4 registers of lanes.
+    One position, or whole panels.
     """
     stored = sum(stage.tensor.dtype.itemsize for stage in step if axes[0] in stage.axes)
     fitting = target.l1_bytes * _SHARE / (_rows_together(step, outer[-1]) * max(4.0, stored))
     left = min(max(fitting, 1.0), _LONGEST_BLOCK)
-    panels = 12 * target.vector_bits // 32
+    panel = panels(target)
     found: dict[Axis, int] = {}
     for axis in reversed(axes):
         if _typical(axis) <= left and isinstance(axis.extent, int):
             left /= max(1.0, _typical(axis))
             continue
         innermost = not found
-        found[axis] = panels * max(1, int(left) // panels) if innermost and _typical(axis) > panels else 1
+        found[axis] = panel * max(1, int(left) // panel) if innermost and _typical(axis) > panel else 1
         left = 1.0
     return {axis: found[axis] for axis in axes if axis in found}
 

@@ -1,13 +1,13 @@
 """The state of a stream as tensors: a component each, and the definitions that begin, advance and combine them.
 
-Values before a step (or of the two sides of a combination) and after it are different tensors, so that the definitions
-of one step may be evaluated one after the other: `%m0` becomes `%m0'`, and `%m0.left` and `%m0.right` become `%m0'`.
-No tensor of a program has a name that begins so.
+Values before a step (or of the parts of a combination) and after it are different tensors, so that the definitions of
+one step may be evaluated one after the other: `%m0` becomes `%m0'`, and the states `%m0.parts`, one for each position of
+an axis of parts, become `%m0'`.  No tensor of a program has a name that begins so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from snell.dtypes import DType
@@ -42,13 +42,13 @@ from snell.rewrite.moments import (
 from snell.rewrite.term import Max, Reduction, Sum, Tensor, Term, children, load, number, reduction
 from snell.symbolic import Axis, as_expr, as_size
 
-__all__ = ["LEFT", "NEXT", "RIGHT", "State", "renamed"]
+__all__ = ["NEXT", "PARTS", "State", "renamed"]
 
-LEFT, RIGHT, NEXT = ".left", ".right", "'"
+PARTS, NEXT = ".parts", "'"
 
 
 def renamed(tensor: Tensor, suffix: str) -> Tensor:
-    """The state's tensor on one side of a step or a combination."""
+    """The state's tensor after a step or a combination."""
     return replace(tensor, name=tensor.name + suffix)
 
 
@@ -86,17 +86,23 @@ class State:
         axes = self.axes_of(component)
         return load(renamed(self.tensor(component), suffix), tuple(as_expr(axis) for axis in axes))
 
+    def part(self, component: Component, parts: Axis) -> Definition:
+        """The component of one part, where all parts are kept: the parts' axis comes first."""
+        tensor, axes = self.tensor(component), (parts, *self.axes_of(component))
+        held = Tensor(tensor.name + PARTS, (as_size(parts.extent), *tensor.shape), tensor.dtype)
+        return Definition(held, axes, tuple(as_expr(axis) for axis in axes), self.value(component))
+
     def init(self) -> tuple[Definition, ...]:
         """The state before any position."""
         return tuple(self.stored(c, identity(c), "") for c in self.components)
 
     def step(self) -> tuple[Definition, ...]:
         """The state after the positions of the reduced axes, from the one before."""
-        return _Joining(self, ("",), takes_block=True).lines()
+        return _Joining(self, None).lines()
 
-    def combine(self) -> tuple[Definition, ...]:
-        """The state of all positions from those of two parts."""
-        return _Joining(self, (LEFT, RIGHT), takes_block=False).lines()
+    def combine(self, parts: Axis) -> tuple[Definition, ...]:
+        """The state of all positions from those of parts of them, one at each position of an axis."""
+        return _Joining(self, parts).lines()
 
     def stored(self, component: Component, value: Term, suffix: str) -> Definition:
         """The definition of a component's tensor."""
@@ -124,20 +130,19 @@ def _dtype(component: Component) -> DType:
 
 @dataclass(slots=True)
 class _Joining:
-    """One step under construction: states of `sides` join, and the positions of a block where `takes_block`."""
+    """One step under construction: the positions of a block join the state before, or the states of `parts` join."""
 
     state: State
-    sides: tuple[str, ...]
-    takes_block: bool
+    parts: Axis | None
     made: list[Definition] = field(default_factory=list[Definition])
     stored: dict[Term, Term] = field(default_factory=dict[Term, Term])
     after: dict[Component, Term] = field(default_factory=dict[Component, Term])
     origins: dict[Term, Term] = field(default_factory=dict[Term, Term])
-    rescales: dict[tuple[Reference, str], Term] = field(default_factory=dict[tuple[Reference, str], Term])
+    rescales: dict[Reference, Term] = field(default_factory=dict[Reference, Term])
     exponentials: dict[Reference, Term] = field(default_factory=dict[Reference, Term])
 
     def lines(self) -> tuple[Definition, ...]:
-        if self.takes_block:
+        if self.parts is None:
             self._store_elements()
         for component in self.state.components:
             value = self._joined(component)
@@ -183,8 +188,21 @@ class _Joining:
     def _seen(self, item: Term) -> Term:
         return replaced(item, self.stored) if self.stored else item
 
-    def _sum(self, body: Term) -> Term:
-        return reduction(Sum(self.state.axes), body)
+    # -- what there was before
+
+    def _held(self, component: Component) -> Term:
+        """A component before the step, or that of one part."""
+        if self.parts is None:
+            return self.state.value(component)
+        part = self.state.part(component, self.parts)
+        return load(part.tensor, part.indices)
+
+    def _joins(self, held: Term, block: Term | None) -> Term:
+        """A sum with what the block's positions add, or the sum over all parts."""
+        if self.parts is not None:
+            return reduction(Sum((self.parts,)), held)
+        assert block is not None
+        return add(held, reduction(Sum(self.state.axes), block))
 
     # -- references
 
@@ -196,15 +214,15 @@ class _Joining:
             self.origins[exponent] = self._define(name, finite_or_zero(self.after[greatest]))
         return self.origins[exponent]
 
-    def _rescale(self, weights: Weights, side: str) -> Term | None:
+    def _rescale(self, weights: Weights) -> Term | None:
         reference = weights.reference
         if reference is None:
             return None
-        if (reference, side) not in self.rescales:
-            before = self.state.value(Greatest(reference.exponent), side)
+        if reference not in self.rescales:
+            before = self._held(Greatest(reference.exponent))
             value = exponential(reference, subtract(before, self._origin(reference.exponent)))
-            self.rescales[reference, side] = self._define(f"%s{len(self.rescales)}", value)
-        return self.rescales[reference, side]
+            self.rescales[reference] = self._define(f"%s{len(self.rescales)}", value)
+        return self.rescales[reference]
 
     def _exponential(self, weights: Weights) -> Term | None:
         """The exponential at each position, stored where several sums use it or one uses it many times."""
@@ -226,54 +244,40 @@ class _Joining:
     def _joined(self, component: Component) -> Term:
         match component:
             case Greatest(body):
-                values = [self.state.value(component, side) for side in self.sides]
-                block = [reduction(Max(self.state.axes), self._seen(body))] if self.takes_block else []
-                return _folded(maximum, [*values, *block])
+                held = self._held(component)
+                if self.parts is not None:
+                    return reduction(Max((self.parts,)), held)
+                return maximum(held, reduction(Max(self.state.axes), self._seen(body)))
             case Total(body):
-                values = [self.state.value(component, side) for side in self.sides]
-                block = [self._sum(self._seen(body))] if self.takes_block else []
-                return _folded(add, [*values, *block])
+                return self._joins(self._held(component), self._seen(body))
             case Mass(weights):
-                values = [
-                    _scaled(self._rescale(weights, side), self.state.value(component, side)) for side in self.sides
-                ]
-                return self._with_block(values, weights, number(1, weights.like.dtype), sized=True)
+                held = _scaled(self._rescale(weights), self._held(component))
+                return self._with_block(held, weights, number(1, weights.like.dtype), sized=True)
             case Mean(weights, value):
                 return self._mean(component, weights, value)
             case Moment(weights, _):
                 return self._moment(component, weights)
 
-    def _with_block(self, values: list[Term], weights: Weights, rest: Term, *, sized: bool = False) -> Term:
-        if self.takes_block:
-            each = self._exponential(weights)
-            body = (weights.size if sized else weights.at)(each, self._seen(rest))
-            values = [*values, self._sum(self._seen(body))]
-        return _folded(add, values)
+    def _with_block(self, held: Term, weights: Weights, rest: Term, *, sized: bool = False) -> Term:
+        if self.parts is not None:
+            return self._joins(held, None)
+        each = self._exponential(weights)
+        body = (weights.size if sized else weights.at)(each, self._seen(rest))
+        return self._joins(held, self._seen(body))
 
     def _mean(self, component: Mean, weights: Weights, value: Term) -> Term:
         mass = mass_of(weights)
-        values: list[Term] = []
-        for side in self.sides:
-            held = _scaled(self._rescale(weights, side), self.state.value(mass, side))
-            values.append(multiply(held, self.state.value(component, side)))
-        total = self._with_block(values, weights, value, sized=True)
+        held = multiply(_scaled(self._rescale(weights), self._held(mass)), self._held(component))
+        total = self._with_block(held, weights, value, sized=True)
         whole = self.after[mass]
         return choose(less(number(0, whole.dtype), whole), divide(total, whole), number(0, whole.dtype))
 
     def _moment(self, moment: Moment, weights: Weights) -> Term:
         means = {value: Mean(weights, value) for value, _ in moment.powers}
-        values: list[Term] = []
-        for side in self.sides:
-            distances = {
-                value: subtract(self.state.value(mean, side), self.after[mean]) for value, mean in means.items()
-            }
-            known = {
-                c: self.state.value(c, side)
-                for c in self.state.components
-                if isinstance(c, Moment) and c.weights == weights
-            }
-            values.append(moved(moment, distances, known, self._rescale(weights, side)))
-        return self._with_block(values, weights, central(moment, {v: self.after[m] for v, m in means.items()}))
+        distances = {value: subtract(self._held(mean), self.after[mean]) for value, mean in means.items()}
+        known = {c: self._held(c) for c in self.state.components if isinstance(c, Moment) and c.weights == weights}
+        held = moved(moment, distances, known, self._rescale(weights))
+        return self._with_block(held, weights, central(moment, {v: self.after[m] for v, m in means.items()}))
 
 
 def _parts(component: Component) -> tuple[Term, ...]:
@@ -299,10 +303,3 @@ def _reference(component: Component) -> Reference | None:
 
 def _scaled(rescale: Term | None, value: Term) -> Term:
     return value if rescale is None else multiply(rescale, value)
-
-
-def _folded(function: Callable[[Term, Term], Term], values: Sequence[Term]) -> Term:
-    result = values[0]
-    for value in values[1:]:
-        result = function(result, value)
-    return result

@@ -2,7 +2,7 @@
 
 `stream_of(definitions, axes)` takes definitions whose values hold reductions over `axes` (the chain between them already
 put back in place, `rewrite.chain`) and gives a `Stream`: a state with its identity, a step that takes in the positions
-of a block, the combination of two states, and the definitions worked out from the final state.  Every part is a
+of a block, the combination of the states of parts, and the definitions worked out from the final state.  Every part is a
 sequence of definitions, so whatever runs definitions runs a stream.  Where there is no such form, the reason is given.
 
 A result equals the definition's wherever that is finite; where a row has nothing finite, a NaN may become 0.
@@ -54,19 +54,32 @@ __all__ = ["Stream", "stream_axes", "stream_of"]
 class Stream:
     """Reductions over `axes` in one pass; the parts are definitions in the order in which they are worked out.
 
-    `init` gives every tensor of `state`; `step` gives `m'` from `m` and the positions of `axes`, `combine` gives `m'`
-    from `m.left` and `m.right`, `finish` gives the results from `m`.
+    `init` gives every tensor of `state`; `step` gives `m'` from `m` and the positions of `axes`, `finish` gives the
+    results from `m`.  Where the positions are taken in parts, `part` keeps the states `m.parts` of all of them and
+    `combine` gives `m'` from those.
     """
 
     axes: tuple[Axis, ...]
-    state: tuple[Tensor, ...]
+    components: State
     init: tuple[Definition, ...]
     step: tuple[Definition, ...]
-    combine: tuple[Definition, ...]
     finish: tuple[Definition, ...]
 
+    @property
+    def state(self) -> tuple[Tensor, ...]:
+        """What is kept of the positions so far."""
+        return tuple(self.components.tensor(component) for component in self.components.components)
+
+    def part(self, parts: Axis) -> tuple[Definition, ...]:
+        """The state of one part among those of all, which lie along `parts`."""
+        return tuple(self.components.part(component, parts) for component in self.components.components)
+
+    def combine(self, parts: Axis) -> tuple[Definition, ...]:
+        """The state of all positions from those of the parts."""
+        return self.components.combine(parts)
+
     def __str__(self) -> str:
-        parts = [("init", self.init), ("step", self.step), ("combine", self.combine), ("finish", self.finish)]
+        parts = [("init", self.init), ("step", self.step), ("finish", self.finish)]
         lines = [f"stream over {', '.join(map(str, self.axes))}"]
         for name, definitions in parts:
             lines += [f"  {name}", *(f"    {definition}" for definition in definitions)]
@@ -97,8 +110,7 @@ def stream_of(definitions: Sequence[Definition], axes: tuple[Axis, ...]) -> Stre
     state = State.of(axes, order, (c for form in forms.values() for c in form.components()))
     finishing = _Finishing(state, forms)
     finish = tuple(replace(d, value=finishing.value(d.value)) for d in definitions)
-    tensors = tuple(state.tensor(component) for component in state.components)
-    return Stream(axes, tensors, state.init(), state.step(), state.combine(), finish)
+    return Stream(axes, state, state.init(), state.step(), finish)
 
 
 def _finished(definitions: Sequence[Definition], axes: frozenset[Axis]) -> Iterator[Term]:
