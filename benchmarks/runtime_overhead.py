@@ -1,4 +1,4 @@
-"""Overheads of the runtime in µs: a call with two NumPy arguments, a bound call, a dispatch to spinning workers.
+"""Overheads of the runtime in µs: an ordinary call, a fast and a bound one, a dispatch to spinning workers.
 
 PYTHONPATH=src:. python benchmarks/runtime_overhead.py
 """
@@ -18,8 +18,10 @@ from tests.runtime.test_executable import sum_of_three
 
 from snell.codegen.host import host_target
 from snell.codegen.llvm import compile_object, load
+from snell.engine.array import Array
 from snell.runtime.buffers import address
 from snell.runtime.executable import Executable
+from snell.runtime.fastcall import fast_call
 from snell.runtime.pool import process_pool
 
 # A loop of dispatches in generated code, so that Python's own overhead is not in the figure.
@@ -55,6 +57,10 @@ def main() -> None:
     a, b, w = np.zeros((3, 8), np.float32)
     executable = Executable(sum_of_three(parallel=False), {"w": w})
     report("call, two arrays, new output", lambda: executable(a, b), 50)
+    specs = [(a.shape, a.dtype), (b.shape, b.dtype)]
+    fast = fast_call(executable, executable.layout(a, b), specs, (0, 1), Array)
+    if fast is not None:
+        report("fast call, new output", lambda: fast(a, b), 50)
     report("bound call, two kernels", executable.bind(a, b), 50)
     pool, phase = process_pool(), load(code("visit").image, ["visit"])
     repeat = load(compile_object(REPEAT, host_target()), ["repeat"])

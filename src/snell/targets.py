@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from snell.dtypes import DType, bf16, f32
+from snell.dtypes import DType, bf16, f32, f64
 
-__all__ = ["ALIASING", "AVX2", "AVX512", "BF16_PAIRS", "NEON", "STAGGER", "GroupedProduct", "Target"]
+__all__ = [
+    "ALIASING", "AVX2", "AVX512", "AVX512_SCALINGS", "BF16_PAIRS", "NEON", "PLACE_STEP", "STAGGER", "GroupedProduct", "Scaling",
+    "Target",
+]  # fmt: skip
 
 ALIASING = 4096
 """Bytes: a load waits for an earlier store whose address agrees below this, though it is another one.
@@ -18,6 +21,8 @@ ALIASING = 4096
 A kernel that reads one array and writes another at equal distances from it takes twice as long (measured), and sizes of
 arrays often are multiples of it.
 """
+PLACE_STEP = 512
+"""Bytes from one place in a page to the next, at which large arrays begin in turns; at 0 those of NumPy do."""
 STAGGER = 320
 """Bytes by which buffers that lie one after the other are moved apart, so that no two agree below `ALIASING`."""
 
@@ -37,6 +42,22 @@ class GroupedProduct:
     accumulator: DType
 
 
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """An instruction for `x·2^n`, rounded once, in all lanes of a register: n is a whole number, a float of any size.
+
+    `instruction` is LLVM's name for it; it takes x, n, what lanes that are masked out hold, the mask and the rounding.
+    """
+
+    instruction: str
+    dtype: DType
+    lanes: int
+
+
+AVX512_SCALINGS = (
+    Scaling("llvm.x86.avx512.mask.scalef.ps.512", f32, 16),
+    Scaling("llvm.x86.avx512.mask.scalef.pd.512", f64, 8),
+)
 BF16_PAIRS = GroupedProduct("llvm.x86.avx512bf16.dpbf16ps.512", 16, 2, bf16, bf16, f32)
 
 
@@ -62,6 +83,7 @@ class Target:
     l2_ways: int = 8
     has_bf16: bool = False
     products: tuple[GroupedProduct, ...] = ()
+    scalings: tuple[Scaling, ...] = ()
 
     def lanes(self, dtype: DType) -> int:
         """Elements of `dtype` in one vector register."""
@@ -94,6 +116,7 @@ AVX512 = Target(
     l3_bytes=32 << 20,
     has_f16c=True,
     l2_ways=16,
+    scalings=AVX512_SCALINGS,
 )
 NEON = Target(
     name="neon",

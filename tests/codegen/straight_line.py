@@ -10,11 +10,11 @@ import numpy as np
 
 from snell.codegen.assembler import Value
 from snell.codegen.host import host_target
-from snell.codegen.literals import literal, suffix, type_text
+from snell.codegen.literals import literal, scaling_call, suffix, type_text
 from snell.codegen.llvm import Library, compile_object, load
 from snell.codegen.vector_math import emit_function
 from snell.dtypes import DType, bool_, f32
-from snell.targets import Target
+from snell.targets import Scaling, Target
 
 Array = np.ndarray[Any, Any]
 
@@ -60,6 +60,11 @@ class StraightLine:
         self.declarations.add(f"declare {kind} @{full}({', '.join([kind] * len(arguments))})")
         operands = ", ".join(f"{kind} {a.text}" for a in arguments)
         return self._emit(f"call {kind} @{full}({operands})", first.dtype, first.lanes)
+
+    def scaled(self, row: Scaling, significand: Value, power: Value) -> Value:
+        text, declaration = scaling_call(row, significand, power)
+        self.declarations.add(declaration)
+        return self._emit(text, row.dtype, row.lanes)
 
 
 def module(name: str, dtype: DType, lanes: int, target: Target) -> str:

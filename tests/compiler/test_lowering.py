@@ -45,6 +45,21 @@ def test_attention_is_one_kernel_and_stores_no_scores(sequence: int | sn.Dim):
     assert stored == {"x0", "x1", "x2", "out0"}
 
 
+def test_a_product_of_one_row_stays_out_of_a_kernel_with_one_ticket():
+    """Joined to the norm of its row it would run on one thread, whatever its size."""
+
+    one = sn.Dim("rows", min=1, max=1)
+
+    def normed(x: sn.Tensor, g: sn.Tensor, w: sn.Tensor) -> sn.Tensor:
+        return sn.rms_norm(x, g) @ w.astype("f32").transpose(0, 1)
+
+    product = lowered(normed, spec(one, 512), spec(512), spec(240, 512, dtype="bf16")).kernels[-1]
+    assert product.kernel.phases[-1].tickets() != as_expr(one)
+    assert (
+        len(lowered(normed, spec(one, 64), spec(64), spec(16, 64, dtype="bf16")).kernels) == 1
+    )  # less than a dispatch
+
+
 def test_grouped_heads_share_the_kernel_too():
     def grouped(q: sn.Tensor, k: sn.Tensor, v: sn.Tensor) -> sn.Tensor:
         return sn.scaled_dot_product_attention(q, k, v, is_causal=True)
@@ -214,5 +229,5 @@ def test_a_value_inside_a_group_has_room_for_the_inner_part_of_a_split_axis():
 
 def test_every_pass_is_timed():
     assert list(lowered(lambda x: x + 1, spec(4)).times.seconds) == [
-        "cut", "index", "rewrite", "in place", "stages", "group", "build",
+        "cut", "index", "rewrite", "in place", "reassociate", "stages", "group", "build",
     ]  # fmt: skip

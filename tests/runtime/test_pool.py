@@ -160,7 +160,6 @@ def threads(field):
 known = set(threads("Pid"))
 pool = process_pool({threads})
 assert (visit(pool, 10_000, 1)[0] == 1).all()
-time.sleep(0.2)  # a worker pins itself after it has started
 workers = set(threads("Pid")) - known
 {after}
 """
@@ -190,12 +189,9 @@ def test_workers_run_inside_the_affinity_mask() -> None:
 
 
 @linux
-def test_workers_are_pinned_when_every_processor_has_its_thread() -> None:
-    out = in_process(
-        "print(len(workers), sorted(int(threads('Cpus_allowed_list')[w]) for w in workers) == "
-        "sorted(os.sched_getaffinity(0))[1:pool.threads])"
-    )
-    assert out.endswith("True")
+def test_workers_may_run_wherever_the_process_may() -> None:
+    script = "masks = threads('Cpus_allowed_list'); print([masks[w] == masks[os.getpid()] for w in workers])"
+    assert in_process(script, threads=3) == "[True, True]"
 
 
 @linux

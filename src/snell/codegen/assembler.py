@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from snell.dtypes import DType
+from snell.targets import Scaling
 
 __all__ = ["Assembler", "Value"]
 
@@ -52,4 +53,8 @@ class Assembler(Protocol):
 
     def intrinsic(self, name: str, *arguments: Value) -> Value:
         """An overloaded LLVM intrinsic by stem: `llvm.sqrt llvm.fabs llvm.roundeven llvm.floor llvm.copysign …`."""
+        ...
+
+    def scaled(self, row: Scaling, significand: Value, power: Value) -> Value:
+        """significand·2^power by an instruction of the target, for values of the row's dtype and lanes."""
         ...

@@ -9,7 +9,7 @@ from typing import Any
 
 import llvmlite.binding
 
-from snell.targets import BF16_PAIRS, Target
+from snell.targets import AVX512_SCALINGS, BF16_PAIRS, Target
 
 __all__ = ["host_target"]
 
@@ -42,6 +42,7 @@ def host_target() -> Target:
         l1_ways=caches[1][1],
         l2_ways=caches[2][1],
         has_bf16=bool(features.get("avx512bf16")),
+        scalings=AVX512_SCALINGS if has_avx512 else (),
         products=(BF16_PAIRS,) if has_avx512 and features.get("avx512bf16") else (),
     )
 

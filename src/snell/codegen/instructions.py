@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from snell.codegen.assembler import Value
-from snell.codegen.literals import literal, register_type, suffix, type_text
+from snell.codegen.literals import literal, register_type, scaling_call, suffix, type_text
 from snell.codegen.scope import Scopes
 from snell.dtypes import DType, bool_, f16, f32, i64
-from snell.targets import Target
+from snell.targets import Scaling, Target
 
 __all__ = ["Instructions"]
 
@@ -55,6 +55,11 @@ class Instructions:
     def intrinsic(self, name: str, *arguments: Value) -> Value:
         first = arguments[0]
         return self.call(f"{name}.{suffix(first.dtype, first.lanes)}", first.dtype, first.lanes, arguments)
+
+    def scaled(self, row: Scaling, significand: Value, power: Value) -> Value:
+        text, declaration = scaling_call(row, significand, power)
+        self.scopes.declarations.add(declaration)
+        return Value(self.scopes.emit(text, significand.text, power.text), row.dtype, row.lanes)
 
     # -- beyond the protocol
 

@@ -9,10 +9,12 @@ from functools import lru_cache
 
 import numpy as np
 
+from snell.codegen.assembler import Value
 from snell.dtypes import DType
 from snell.errors import CompileError
+from snell.targets import Scaling
 
-__all__ = ["literal", "memory_type", "register_type", "rounded", "suffix", "type_text"]
+__all__ = ["literal", "memory_type", "register_type", "rounded", "scaling_call", "suffix", "type_text"]
 
 # Half-precision floats live in integer registers: LLVM would call a library where it splits vectors.
 _REGISTER = {
@@ -58,6 +60,14 @@ def literal(value: Fraction | int | float, dtype: DType) -> str:
     if value == 0 and math.copysign(1.0, value) < 0 and dtype.is_float:
         return _float_text(-0.0, dtype)  # equal to 0, so no key of a cache
     return _literal(value, dtype)
+
+
+def scaling_call(row: Scaling, significand: Value, power: Value) -> tuple[str, str]:
+    """The call of a target's instruction for significand·2^power in all lanes, to nearest, and its declaration."""
+    kind, mask = type_text(row.dtype, row.lanes), f"i{row.lanes}"
+    operands = f"{kind} {significand.text}, {kind} {power.text}, {kind} zeroinitializer, {mask} -1, i32 4"
+    declaration = f"declare {kind} @{row.instruction}({kind}, {kind}, {kind}, {mask}, i32 immarg)"
+    return f"call {kind} @{row.instruction}({operands})", declaration
 
 
 @lru_cache(maxsize=4096)

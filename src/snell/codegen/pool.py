@@ -3,9 +3,10 @@
 A dispatch is published in one 64-bit word, `generation:24 | chunks:20 | next:20`; whoever wins the exchange runs that
 chunk, so a worker whose core is taken away delays nobody (measured: a static split drops to half its speed).  A worker
 looks at the dispatch's other fields only after it has won a chunk, and the caller waits for every won chunk: the fields
-cannot change under it.  Idle workers spin for about 50 µs, then sleep.
+cannot change under it.  Idle workers spin for about 50 µs, then sleep.  They are pinned nowhere: the caller may run on
+any processor, and a worker bound to the same one would wait for it (measured: for some 20 ms).
 
-    void pool_configure(i64 workers, ptr processors)   i32[workers] to pin to, or null; stops workers
+    void pool_configure(i64 workers)                   stops workers; so many start at the next dispatch
     void pool_run(ptr phase, ptr buffers, ptr sizes, ptr scratch, i64 stride, i64 tickets, i64 chunk)
          phase(buffers, sizes, scratch + worker*stride, begin, end); worker 0 is the caller
     void pool_stop()                                   joins the workers; the next dispatch starts them again
@@ -39,11 +40,10 @@ def pool_ir(target: Target) -> str:
         waiting = _FUTEX.replace("$NUMBER", str(_FUTEX_NUMBERS[architecture]))
     else:
         waiting = _CONDITION
-    pinning = _PIN_LINUX if is_linux else _PIN_NOWHERE
     # SIG_BLOCK and SIG_SETMASK by the system's <signal.h>.
     block, restore = (0, 2) if is_linux else (1, 3)
     signals = _START.replace("$BLOCK", str(block)).replace("$RESTORE", str(restore))
-    return "\n".join((_STATE, _relax(architecture), waiting, pinning, _WORK, signals, _INTERFACE))
+    return "\n".join((_STATE, _relax(architecture), waiting, _WORK, signals, _INTERFACE))
 
 
 def _relax(architecture: str) -> str:
@@ -67,7 +67,6 @@ _STATE: Final = """
 @wanted = internal global i64 0
 @started = internal global i64 0
 @threads = internal global [256 x ptr] zeroinitializer
-@processors = internal global [256 x i32] zeroinitializer
 @phase = internal global ptr null, align 128
 @buffers = internal global ptr null
 @sizes = internal global ptr null
@@ -149,35 +148,6 @@ wake:
   %c = call i32 @pthread_mutex_unlock(ptr @mutex)
   br label %out
 out:
-  ret void
-}
-"""
-
-# A mask of 8192 processors; a negative processor leaves the thread where the process may run.
-_PIN_LINUX: Final = """
-declare i32 @sched_setaffinity(i32, i64, ptr)
-define internal void @pin(i32 %processor) {
-entry:
-  %mask = alloca [1024 x i8], align 8
-  %valid = icmp ult i32 %processor, 8192
-  br i1 %valid, label %set, label %out
-set:
-  store [1024 x i8] zeroinitializer, ptr %mask
-  %byte = lshr i32 %processor, 3
-  %bit = and i32 %processor, 7
-  %value = shl i32 1, %bit
-  %small = trunc i32 %value to i8
-  %at = getelementptr i8, ptr %mask, i32 %byte
-  store i8 %small, ptr %at
-  %r = call i32 @sched_setaffinity(i32 0, i64 1024, ptr %mask)
-  br label %out
-out:
-  ret void
-}
-"""
-
-_PIN_NOWHERE: Final = """
-define internal void @pin(i32 %processor) {
   ret void
 }
 """
@@ -267,9 +237,6 @@ awake:
 define internal ptr @worker(ptr %argument) {
 entry:
   %index = ptrtoint ptr %argument to i64
-  %at = getelementptr i32, ptr @processors, i64 %index
-  %processor = load i32, ptr %at
-  call void @pin(i32 %processor)
   br label %loop
 loop:
   %seen = phi i32 [ 0, %entry ], [ %now, %work ]
@@ -443,31 +410,11 @@ define void @pool_stop() {
   store atomic i32 0, ptr @busy release, align 4
   ret void
 }
-define void @pool_configure(i64 %workers, ptr %processors) {
-entry:
+define void @pool_configure(i64 %workers) {
   call void @lock()
   call void @join()
   %count = call i64 @llvm.umin.i64(i64 %workers, i64 255)
   store i64 %count, ptr @wanted
-  %unpinned = icmp eq ptr %processors, null
-  br label %loop
-loop:
-  %done = phi i64 [ 0, %entry ], [ %index, %set ]
-  %more = icmp ult i64 %done, %count
-  br i1 %more, label %choose, label %out
-choose:
-  %index = add i64 %done, 1
-  %to = getelementptr i32, ptr @processors, i64 %index
-  br i1 %unpinned, label %set, label %load
-load:
-  %from = getelementptr i32, ptr %processors, i64 %done
-  %given = load i32, ptr %from
-  br label %set
-set:
-  %value = phi i32 [ -1, %choose ], [ %given, %load ]
-  store i32 %value, ptr %to
-  br label %loop
-out:
   store atomic i32 0, ptr @busy release, align 4
   ret void
 }
@@ -497,7 +444,7 @@ call:
 out:
   ret void
 }
-define void @pool_configure(i64 %workers, ptr %processors) {
+define void @pool_configure(i64 %workers) {
   ret void
 }
 define void @pool_stop() {

@@ -20,6 +20,7 @@ from snell.loops.build import BuiltKernel, renamed_kernel
 from snell.loops.grouping import Group
 from snell.loops.retarget import retarget_term
 from snell.rewrite.definition import Definition
+from snell.rewrite.reassociate import Reassociation
 from snell.rewrite.template import Instance
 from snell.rewrite.term import Tensor
 from snell.symbolic import Expr
@@ -90,6 +91,7 @@ class Lowered:
     times: PassTimes
     built: Mapping[Group, BuiltKernel]
     """The kernel of each canonical group, those of repetitions' bodies among them."""
+    reassociations: tuple[Reassociation, ...] = ()
 
     @property
     def kernels(self) -> tuple[BuiltKernel, ...]:

@@ -1,7 +1,7 @@
 """The pipeline's middle as named, timed passes: a graph becomes kernels and repetitions of kernels, in order.
 
     graph ──cut──▶ stored nodes ──index──▶ definitions ──rewrite──▶ definitions ──in place──▶ definitions
-          ──stages──▶ stages ──group──▶ groups ──build──▶ kernels
+          ──reassociate──▶ definitions ──stages──▶ stages ──group──▶ groups ──build──▶ kernels
 
 Every pass is a function from one frozen value to the next; `Lowered` keeps each of them for `explain`.  The body of a
 scan goes through the same passes.  Groups do not cross a scan: what is before it is one segment, what reads its results
@@ -44,6 +44,7 @@ from snell.rewrite.definition import Definition
 from snell.rewrite.index import input_tensor
 from snell.rewrite.inplace import in_place
 from snell.rewrite.policy import Policy, Tag
+from snell.rewrite.reassociate import Reassociation, reassociated
 from snell.rewrite.template import Instance, instances, stored_tensors
 from snell.rewrite.term import Load, Tensor, walk
 from snell.symbolic import Axis, Expr, as_expr
@@ -114,6 +115,11 @@ def _lowered(graph: Graph, passes: _Passes, known: Sequence[Expr] = ()) -> Lower
     with passes.times.measure("in place"):
         program, aliases = _donate(graph, program, tensors, known)
     segments = _segments(graph, program, cut)
+    turns: tuple[Reassociation, ...] = ()
+    if passes.refines:
+        with passes.times.measure("reassociate"):
+            segments, turns = _reassociated(graph, segments, tensors)
+    program = tuple(instance for segment in segments for instance in segment.program)
     groups: list[Group] = []
     steps: list[Step] = []
     for place, segment in enumerate(segments):
@@ -126,7 +132,7 @@ def _lowered(graph: Graph, passes: _Passes, known: Sequence[Expr] = ()) -> Lower
             _repeated(scan, f"scan{place}.{k}" if k else f"scan{place}", tensors, passes)
             for k, scan in enumerate(segment.scans)
         ]
-    return Lowered(graph, program, tuple(groups), tuple(steps), aliases, passes.times, passes.built)
+    return Lowered(graph, program, tuple(groups), tuple(steps), aliases, passes.times, passes.built, turns)
 
 
 def _grouped(
@@ -141,6 +147,19 @@ def _grouped(
         groups = group(stages, kept, passes.target, passes.threads)
         groups = store_sums(split_reductions(groups, updated), passes.target, updated)
         return reorder_results(groups, passes.target, updated)
+
+
+def _reassociated(
+    graph: Graph, segments: list[_Segment], tensors: Mapping[Node, Tensor]
+) -> tuple[list[_Segment], tuple[Reassociation, ...]]:
+    """Products of products in the order of less work; both products belong to one segment."""
+    found: list[_Segment] = []
+    turns: list[Reassociation] = []
+    for place, segment in enumerate(segments):
+        program, made = reassociated(segment.program, _kept(graph, segments, place, tensors))
+        found.append(replace(segment, program=program))
+        turns += made
+    return found, tuple(turns)
 
 
 def _segments(graph: Graph, program: tuple[Instance, ...], cut: Mapping[Node, Tensor]) -> list[_Segment]:

@@ -23,7 +23,7 @@ from snell.runtime.binding import Assembled, bind
 from snell.runtime.cache import Cache, compile_cached
 from snell.runtime.executable import Executable
 from snell.runtime.ledger import Ledger
-from snell.runtime.pool import Pool, process_pool
+from snell.runtime.pool import Pool, PoolCompiler, process_pool
 from snell.runtime.program import Program, from_bytes, to_bytes
 from snell.targets import Target
 
@@ -100,7 +100,11 @@ class Engine:
 
     def pool(self) -> Pool:
         """The process's threads."""
-        return process_pool(self.config.threads, partial(compile_cached, self.cache))
+        return process_pool(self.config.threads, self.compiler())
+
+    def compiler(self) -> PoolCompiler:
+        """Makes object code, or finds it in the cache."""
+        return partial(compile_cached, self.cache)
 
     def key(self, graph: Graph, policy: Policy) -> str:
         """What a compiled program depends on."""

@@ -16,6 +16,7 @@ from snell import trees
 from snell.config import SearchBudget
 from snell.dtypes import from_numpy
 from snell.engine.array import Array
+from snell.engine.direct import Direct, declines
 from snell.engine.engine import Engine, Prepared, pack
 from snell.engine.inputs import Inputs, shape_and_dtype
 from snell.engine.saved import Header, write_program
@@ -24,7 +25,7 @@ from snell.frontend import TensorSpec, Traced, trace
 from snell.graph.node import Graph
 from snell.rewrite.policy import Policy
 from snell.runtime.buffers import is_usable
-from snell.runtime.executable import Executable, Layout
+from snell.runtime.executable import Executable
 from snell.symbolic import Dim, as_expr, as_size
 
 if TYPE_CHECKING:
@@ -52,21 +53,6 @@ class _Variant:
     weights: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class _Direct:
-    """The short way for arguments that are arrays: `order` has, for each input, the number of the argument it takes."""
-
-    executable: Executable
-    layout: Layout
-    order: tuple[int, ...]
-    output_tree: trees.Structure
-
-    def run(self, arguments: Sequence[np.ndarray[Any, Any]]) -> Any:
-        """The tree of results."""
-        outputs = self.executable.run(self.layout, [arguments[number] for number in self.order])
-        return _tree(self.output_tree, [Array(output) for output in outputs])
-
-
 class CompiledFunction:
     """The function, compiled on the first call with arguments of a new structure, shape or dtype."""
 
@@ -91,12 +77,17 @@ class CompiledFunction:
         self._policy = _policy(precision)
         self._search = _search(search)
         self._variants: dict[Hashable, _Variant] = {}
-        self._direct: dict[Hashable, _Direct] = {}
+        self._direct: dict[Hashable, Direct] = {}
+        self._fast: Callable[..., Any] = declines
         self._lock = threading.Lock()
         self.__name__ = getattr(function, "__name__", "function")
         self.__doc__ = function.__doc__
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not kwargs:
+            results = self._fast(*args)  # of the shapes and dtypes of the last call, in most programs
+            if results is not NotImplemented:
+                return results
         arrays: list[np.ndarray[Any, Any]] = []
         seen: list[Hashable] = []
         for value in args:
@@ -110,11 +101,21 @@ class CompiledFunction:
             return _run(*self._variant_of(args, kwargs))
         direct = self._direct.get(tuple(seen))
         if direct is not None:
-            return direct.run(arrays)
+            return self._again(direct, args, arrays)
         variant, leaves = self._variant_of(args, kwargs)
         results = _run(variant, leaves)
         self._remember(tuple(seen), variant, arrays)
         return results
+
+    def _again(self, direct: Direct, args: tuple[Any, ...], arrays: Sequence[np.ndarray[Any, Any]]) -> Any:
+        """A call with arguments like earlier ones, which the next call is expected to have too."""
+        fast = direct.made_fast(arrays)
+        if fast is not self._fast:
+            self._fast = fast
+            results = fast(*args)
+            if results is not NotImplemented:
+                return results
+        return direct.run(arrays)
 
     def _variant_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[_Variant, list[Any]]:
         """The executable for these arguments, compiled where it is new, and the leaves of the arguments."""
@@ -140,7 +141,8 @@ class CompiledFunction:
         layout = variant.executable.layout(*[arrays[number] for number in order])
         if len(self._direct) >= _DIRECT_KEPT:
             self._direct.clear()
-        self._direct[seen] = _Direct(variant.executable, layout, order, variant.output_tree)
+        compiler = self._engine.compiler()
+        self._direct[seen] = Direct(variant.executable, layout, order, variant.output_tree, compiler)
 
     def __repr__(self) -> str:
         return f"<CompiledFunction {self.__name__}{self._signature}; {len(self._variants)} compiled>"

@@ -29,6 +29,7 @@ from snell.loops.plan import HEURISTICS, Plan, StageChoice
 from snell.loops.pruning import bounded_loop, pruned
 from snell.loops.schedule import StageSchedule, schedule_stage
 from snell.loops.stage import Stage
+from snell.loops.teed import teed
 from snell.rewrite.cut import typical_size
 from snell.rewrite.term import Tensor
 from snell.symbolic import Axis, Expr, as_expr, as_size
@@ -52,20 +53,20 @@ def fused_phases(
     copies: list[_Copy] = []
     nests: list[tuple[Statement, ...]] = []
     stages = placed_stages(group, fixed)
-    for place, stage in enumerate(stages):
-        schedule = _schedule(stage, group, target, plan.stage(place))
+    schedules = [_schedule(stage, group, target, plan.stage(place)) for place, stage in enumerate(stages)]
+    for stage, schedule in zip(stages, schedules, strict=True):
         packing = pack_operands(stage, schedule, BufferScope.LOCAL, group.outer)
         copies += map(_Copy, packing.copies, packing.buffers)
         nests.append(lower_stage(packing.stage, schedule.levels, schedule.partial))
-    if prunes:
-        nests = pruned(stages, nests, group.local, dict(fixed))
     blocks = group.blocks or Blocks((), len(stages), len(stages))
+    bounded = pruned(stages, nests, group.local, dict(fixed)) if prunes else list(nests)
+    joined = _with_values_in_readers(stages, schedules, _parts(blocks, len(stages)), nests, bounded)
     once = [copy for copy in copies if not copy.is_of_block(blocks, target)]
     each = [copy.of_block(blocks) for copy in copies if copy.is_of_block(blocks, target)]
     share = _row_share(group, block, threads) if copies else block
     if each:
         share = min(share, _rows_in_cache(group, block, target))
-    body, local = _in_blocks(group, blocks, nests, dict(fixed), _Shared(each, share, target))
+    body, local = _in_blocks(group, blocks, joined, dict(fixed), _Shared(each, share, target))
     if once:
         body = body if each else (Loop(Level(rows, block), body),)
         body = (*_packed(once, target), *body)
@@ -117,6 +118,27 @@ def _packed(copies: Sequence[_Copy], target: Target) -> tuple[Statement, ...]:
     """The buffers of packed operands, and how they are filled."""
     filled = (statement for copy in copies for statement in copy.statements(target))
     return (Allocate(tuple(copy.buffer for copy in copies)), *filled)
+
+
+def _with_values_in_readers(
+    stages: Sequence[Stage],
+    schedules: Sequence[StageSchedule],
+    parts: Sequence[range],
+    nests: Sequence[tuple[Statement, ...]],
+    bounded: Sequence[tuple[Statement, ...]],
+) -> list[tuple[Statement, ...]]:
+    """The bounded nests; values that a later stage reduces are made in its loop where masks bound neither of the two."""
+    found = list(bounded)
+    for pair in teed(stages, schedules, parts):
+        made, taken = pair.producer, pair.consumer
+        if not schedules[taken].packed and (nests[made], nests[taken]) == (found[made], found[taken]):
+            levels = schedules[taken].levels
+            found[made], found[taken] = (), lower_stage(pair.stage, levels, schedules[taken].partial)
+    return found
+
+
+def _parts(blocks: Blocks, count: int) -> tuple[range, ...]:
+    return range(blocks.start), range(blocks.start, blocks.stop), range(blocks.stop, count)
 
 
 def _with_block(group: Group, positions: int | None) -> Group:

@@ -2,8 +2,8 @@
 
 A consumer joins its producers' group when both can walk the same outer axes and every value that passes between them is
 used at the same outer position: the slice for one position is then local to a thread.  The gain is the traffic saved;
-the limits are the size of a slice, enough outer positions for the threads, and operands that every position would read
-again from beyond the second-level cache.
+the limits are the size of a slice, enough outer positions for the threads wherever a reduction is worth sharing among
+them, and operands that every position would read again from beyond the second-level cache.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from snell.loops.access import access_of
 from snell.loops.retarget import Parts, rebuilt_stage, split_stage
 from snell.loops.stage import Stage
+from snell.loops.work import is_worth_threads
 from snell.rewrite.cut import typical_size
 from snell.rewrite.term import Load, Tensor
 from snell.symbolic import Axis, Expr, as_expr
@@ -176,6 +177,8 @@ def _pays(stages: Sequence[Stage], group: _Growing, outer: tuple[Axis, ...], tar
     before = math.prod(typical_size(axis.extent) for axis in group.outer)
     positions = math.prod(typical_size(axis.extent) for axis in outer)
     if positions < min(4 * threads, before):
+        return False
+    if positions < threads and any(stage.partials and is_worth_threads(stage) for stage in stages):
         return False
     budget = target.l2_bytes / 2
     for stage in stages:

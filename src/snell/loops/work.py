@@ -1,4 +1,7 @@
-"""How much work a ticket is: enough tickets are claimed at once that a dispatch costs little beside what it runs."""
+"""How much work a ticket is: enough tickets are claimed at once that a dispatch costs little beside what it runs.
+
+`is_worth_threads` says the same of a whole stage: whether one thread would take so long that others should help.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from snell.rewrite.cut import typical_size
 from snell.rewrite.term import walk
 from snell.symbolic import Axis
 
-__all__ = ["least_claim"]
+__all__ = ["is_worth_threads", "least_claim"]
 
 _SECONDS_AN_OPERATION = 0.1e-9
 _SECONDS_A_FUNCTION = 1e-9
@@ -24,6 +27,11 @@ def least_claim(phase: Phase, stages: Sequence[Stage]) -> int:
     seconds = sum(_seconds(stage) for stage in stages)
     tickets = max(1.0, typical_size(phase.tickets()))
     return max(1, math.ceil(_LEAST_SECONDS / max(seconds / tickets, 1e-12)))
+
+
+def is_worth_threads(stage: Stage) -> bool:
+    """Whether two threads would share the stage: each gets a claim's worth of it."""
+    return _seconds(stage) >= 2 * _LEAST_SECONDS
 
 
 def _seconds(stage: Stage) -> float:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from snell.rewrite.term import Index, Load, Reduction, Tensor, Term, children, index, load, number, opaque, term
+from snell.rewrite.term import Index, Load, Reduction, Tensor, Term, children, index, load, number, opaque, term, walk
 from snell.symbolic import Axis, Expr, Opaque, as_expr
 from snell.symbolic.expression import Atom
 
-__all__ = ["fresh_axis", "guarded_load", "rebuilt", "replaced_expression", "substitute"]
+__all__ = ["fresh_axis", "guarded_load", "over_tensors", "rebuilt", "replaced_expression", "substitute"]
 
 
 class _Fresh:
@@ -110,3 +110,14 @@ def _under_binder(
     inner = {axis: value for axis, value in mapping.items() if axis not in op.axes}
     body = substitute(item.args[0], {**inner, **{axis: as_expr(new) for axis, new in renamed.items()}}, guards)
     return term(type(op)(tuple(renamed[axis] for axis in op.axes)), (body,), item.dtype)
+
+
+def over_tensors(root: Term, tensors: Mapping[Tensor, Tensor]) -> Term:
+    """`root` with other tensors in its loads, those inside loaded indices too; tensors not in the mapping stay."""
+    images: dict[Term, Term] = {}
+    for item in walk(root):
+        image = rebuilt(item, images, {})
+        if isinstance(image.op, Load):
+            image = load(tensors.get(image.op.tensor, image.op.tensor), image.op.indices, image.op.guards)
+        images[item] = image
+    return images[root]

@@ -9,15 +9,16 @@ from typing import Any, Final
 import numpy as np
 
 from snell.runtime.arena import ALIGNMENT
-from snell.targets import ALIASING
+from snell.targets import ALIASING, PLACE_STEP
 
-__all__ = ["Array", "address", "aligned_empty", "is_usable"]
+__all__ = ["LARGE_BYTES", "Array", "address", "aligned_empty", "is_usable"]
 
 Array = np.ndarray[Any, Any]
 
+LARGE_BYTES: Final = 2 * ALIASING
 _BYTES: Final = np.dtype(np.uint8)
 # Places in a page at which large arrays begin, in turns: none near the beginning, where large arrays of NumPy begin.
-_PLACES: Final = itertools.cycle(range(512, ALIASING, 512))
+_PLACES: Final = itertools.cycle(range(PLACE_STEP, ALIASING, PLACE_STEP))
 # NumPy's C ABI: the data pointer is the first field behind the object header (PyArrayObject_fields in ndarraytypes.h).
 # Reading it takes 0.15 µs, `__array_interface__` 0.6 µs and `ndarray.ctypes.data` 1 µs, and every call does it per
 # array.
@@ -49,7 +50,7 @@ def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any], nbytes: int) -> 
 
     Large ones begin at different places of a page (`targets.ALIASING`).
     """
-    if nbytes < 2 * ALIASING:
+    if nbytes < LARGE_BYTES:
         memory = np.empty(nbytes + ALIGNMENT, _BYTES)
         start = address(memory)
         skip = -start % ALIGNMENT

@@ -51,14 +51,14 @@ class _Frame:
     that share no memory with anything, `spans` the same in order.
     """
 
-    __slots__ = ("apart", "arena", "capacity", "entry", "layout", "memory", "operands", "pointers", "spans")
+    __slots__ = ("apart", "arena", "capacity", "entry", "layout", "memory", "operands", "pointers", "spans", "threads")
 
     def __init__(self, pointers: Any) -> None:
         self.pointers = pointers
         self.operands = (ctypes.c_void_p * 4)(ctypes.addressof(pointers))
         self.entry = ctypes.addressof(self.operands)
         self.memory: Array = np.empty(0, np.uint8)
-        self.arena = self.capacity = 0
+        self.arena = self.capacity = self.threads = 0
         self.layout: Layout | None = None
         self.apart: tuple[tuple[int, int], ...] = ()
         self.spans: list[tuple[int, int]] = []
@@ -108,13 +108,13 @@ class Executable:
         self._inputs = [self.program.buffers[slot] for slot in self.program.slots(Role.INPUT)]
         self._outputs = [self.program.buffers[slot] for slot in self.program.slots(Role.OUTPUT)]
         places = {slot: place for place, slot in enumerate(self.program.arguments)}
-        self._input_places = [places[slot] for slot in self.program.slots(Role.INPUT)]
-        self._output_places = [places[slot] for slot in self.program.slots(Role.OUTPUT)]
+        self.input_places = [places[slot] for slot in self.program.slots(Role.INPUT)]
+        self.output_places = [places[slot] for slot in self.program.slots(Role.OUTPUT)]
         self._input_order = {slot: k for k, slot in enumerate(self.program.slots(Role.INPUT))}
         self._dtypes = [slot.dtype.numpy for slot in self._inputs]
         self._donated_inputs = [self._input_order[slot.donated] for slot in self._outputs if slot.donated is not None]
         self._plain_inputs = [k for k in range(len(self._inputs)) if k not in self._donated_inputs]
-        self._donates = bool(self._donated_inputs)
+        self.donates = bool(self._donated_inputs)
         self._output_dtypes = [slot.dtype.numpy for slot in self._outputs]
         self._layouts: dict[tuple[tuple[int, ...], ...], Layout] = {}
         self._frames: list[_Frame] = []
@@ -145,7 +145,7 @@ class Executable:
         frame = self._free_frame()
         try:
             outputs = self._fill(frame, layout, arrays, out)
-            if frame.layout is not layout:
+            if frame.layout is not layout or frame.threads < self.pool.threads:
                 self.prepare(frame, layout)
             status = self.enter(frame.entry)
             if status:
@@ -158,10 +158,21 @@ class Executable:
         """Check and look up everything once, for many runs on the same arrays (from one thread at a time)."""
         arrays = self._arrays(inputs)
         layout = self._layout(arrays, sizes)
-        frame = _Frame(self._pointers())
+        frame = self.take_frame(layout)
         outputs = self._fill(frame, layout, arrays, out)
-        self.prepare(frame, layout)
         return Bound(self, frame, layout, arrays, outputs)
+
+    def take_frame(self, layout: Layout) -> _Frame:
+        """Memory for calls of this layout, to keep; all but the addresses of inputs and outputs is filled in."""
+        frame = self._free_frame()
+        self.prepare(frame, layout)
+        return frame
+
+    def may_take_long(self, layout: Layout) -> bool:
+        """Whether a call may take more than some microseconds: a claim is worth that much, and one holds fewer tickets
+        than that only where it is all there is."""
+        claims = sum(int(call.tickets.evaluate(layout.values)) / call.chunk for call in self.program.calls)
+        return bool(self.program.repeats) or claims >= 1
 
     def _free_frame(self) -> _Frame:
         # Asked for and not looked for: between the look and the taking, another thread may take the last one.
@@ -172,7 +183,8 @@ class Executable:
 
     def prepare(self, frame: _Frame, layout: Layout) -> None:
         """Put `main`'s arguments for this layout into the frame, which grows where needed."""
-        needed = layout.arena_bytes + layout.scratch_bytes * self.pool.threads
+        frame.threads = self.pool.threads
+        needed = layout.arena_bytes + layout.scratch_bytes * frame.threads
         if needed > frame.capacity:
             frame.reserve(needed)
         operands = frame.operands
@@ -233,7 +245,8 @@ class Executable:
                 raise ShapeError(f"frozen input {buffer.name!r}: expected shape {shape}, received {array.shape}")
 
     def _pointers(self) -> Any:
-        pointers = (ctypes.c_void_p * max(1, len(self.program.arguments)))()
+        # One more than the program reads: a place for what it does not read.
+        pointers = (ctypes.c_void_p * (len(self.program.arguments) + 1))()
         for place, slot in enumerate(self.program.arguments):
             if slot in self._frozen:
                 pointers[place] = address(self._frozen[slot])
@@ -288,18 +301,18 @@ class Executable:
         self, frame: _Frame, layout: Layout, arrays: Sequence[Array], out: Sequence[Array] | None
     ) -> tuple[Array, ...]:
         """Write the inputs' and outputs' addresses; new outputs where none are given."""
-        if self._donates:
+        if self.donates:
             arrays = self._with_own_donated(frame, arrays)
         pointers = frame.pointers
-        for place, array in zip(self._input_places, arrays, strict=True):
+        for place, array in zip(self.input_places, arrays, strict=True):
             pointers[place] = address(array)
-        if out is None and not self._donates:
+        if out is None and not self.donates:
             new = [aligned_empty(*output) for output in layout.outputs]
-            for place, (_, start) in zip(self._output_places, new, strict=True):
+            for place, (_, start) in zip(self.output_places, new, strict=True):
                 pointers[place] = start
             return tuple([array for array, _ in new])
         outputs = [self._output(i, layout, arrays, out) for i in range(len(self._outputs))]
-        for place, array in zip(self._output_places, outputs, strict=True):
+        for place, array in zip(self.output_places, outputs, strict=True):
             pointers[place] = address(array)
         return tuple(outputs)
 

@@ -12,7 +12,7 @@ import ctypes
 import os
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 from snell.codegen.host import host_target
@@ -22,7 +22,7 @@ from snell.config import available_threads
 from snell.errors import ConfigError
 from snell.targets import Target
 
-__all__ = ["Pool", "process_pool"]
+__all__ = ["Pool", "PoolCompiler", "process_pool"]
 
 
 PoolCompiler = Callable[[str, Target], bytes]
@@ -31,31 +31,31 @@ PoolCompiler = Callable[[str, Target], bytes]
 class Pool:
     """Handle of a loaded pool: `run_address` is `pool_run`; `threads` counts the caller."""
 
-    __slots__ = ("_configure", "_library", "_reset", "_started", "_stop", "run_address", "threads")
+    __slots__ = ("_configure", "_library", "_reset", "_started", "_stop", "_threads", "run_address", "threads")
 
     def __init__(self, library: Library) -> None:
         self._library = library
         self.run_address = library["pool_run"]
         self.threads = 1
-        configure = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)
+        self._threads = ctypes.c_int64(1)
+        configure = ctypes.CFUNCTYPE(None, ctypes.c_int64)
         self._configure = configure(library["pool_configure"])
         self._stop = ctypes.CFUNCTYPE(None)(library["pool_stop"])
         self._reset = ctypes.CFUNCTYPE(None)(library["pool_reset"])
         self._started = ctypes.CFUNCTYPE(ctypes.c_int64)(library["pool_started"])
 
-    def configure(self, threads: int, processors: Sequence[int] = ()) -> None:
-        """Use this many threads, the caller included; workers start at the next dispatch.
-
-        `processors` pins worker i to `processors[i]`: right only when each thread has a processor of its own, since
-        two pinned programs would meet on the same one.
-        """
+    def configure(self, threads: int) -> None:
+        """Use this many threads, the caller included; workers start at the next dispatch."""
         if threads < 1:
             raise ConfigError(f"expected at least 1 thread, received {threads}")
         workers = min(threads - 1, MAX_WORKERS)
-        pinned = len(processors) >= workers > 0
-        array = (ctypes.c_int32 * workers)(*processors[:workers]) if pinned else None
-        self._configure(workers, ctypes.cast(array, ctypes.c_void_p) if array is not None else None)
-        self.threads = workers + 1
+        self._configure(workers)
+        self.threads = self._threads.value = workers + 1
+
+    @property
+    def threads_address(self) -> int:
+        """Where generated code reads `threads`, an i64."""
+        return ctypes.addressof(self._threads)
 
     def stop(self) -> None:
         """Join the workers; the next dispatch starts them again."""
@@ -100,7 +100,7 @@ def process_pool(threads: int | None = None, compiler: PoolCompiler = compile_ob
     """
     pool = _PROCESS.get(compiler)
     if threads is not None and threads != pool.threads:
-        pool.configure(threads, _processors(threads))
+        pool.configure(threads)
     return pool
 
 
@@ -108,16 +108,8 @@ def _create(compiler: PoolCompiler) -> Pool:
     target = host_target()
     pool = Pool(load(compiler(pool_ir(target), target), POOL_FUNCTIONS))
     threads = available_threads()
-    pool.configure(threads, _processors(threads))
+    pool.configure(threads)
     atexit.register(pool.stop)
     if sys.platform != "win32":
         os.register_at_fork(after_in_child=_PROCESS.after_fork)
     return pool
-
-
-def _processors(threads: int) -> list[int]:
-    """Processors for the workers, when every processor of the affinity mask gets one thread; else none."""
-    if sys.platform != "linux":
-        return []
-    allowed = sorted(os.sched_getaffinity(0))
-    return allowed[1:] if threads == len(allowed) else []

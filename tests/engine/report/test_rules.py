@@ -1,6 +1,9 @@
-"""Report.rules: which rules fired, what extraction would cost without them, streams and bounded loops."""
+"""Report.rules: which rules fired, what extraction would cost without them, turned products, streams and
+bounded loops."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -49,6 +52,14 @@ def test_a_rule_that_did_not_fire_is_not_listed(attention: dict[str, RuleLine]):
 def test_dependent_reductions_made_one_pass_are_a_line(attention: dict[str, RuleLine]):
     assert attention["stream"].applied == 1
     assert "1024" in attention["stream"].note
+
+
+def test_turned_products_are_a_line_with_their_multiplications(tmp_path: Path):
+    engine = Engine(Config(threads=2, cache_dir=tmp_path / "cache", data_dir=tmp_path / "data"))
+    compiled = CompiledFunction(lambda x, a, b: x @ (a @ b), engine)
+    compiled(floats(4, 96), floats(96, 160), floats(160, 128))
+    (line,) = (line for line in compiled.explain().rules if line.name == "reassociate")
+    assert (line.before, line.after) == (96 * 160 * 128 + 4 * 96 * 128, 4 * 160 * (96 + 128))
 
 
 def test_loops_that_a_mask_bounds_are_a_line(attention: dict[str, RuleLine]):

@@ -13,6 +13,7 @@ from typing import Final
 from snell.codegen.assembler import Assembler, Value
 from snell.codegen.vector_math.coefficients import Coefficients
 from snell.dtypes import DType, f32, f64, i32, i64
+from snell.targets import Scaling
 
 __all__ = ["Arithmetic", "Format", "Operand"]
 
@@ -43,13 +44,14 @@ _FORMATS: Final = {f32: Format(23, 127, i32), f64: Format(52, 1023, i64)}
 class Arithmetic:
     """Operators over `Value`s of `dtype` and `lanes`; Python numbers become splatted literals."""
 
-    __slots__ = ("assembler", "dtype", "format", "lanes")
+    __slots__ = ("_scaling", "assembler", "dtype", "format", "lanes")
 
-    def __init__(self, assembler: Assembler, dtype: DType, lanes: int) -> None:
+    def __init__(self, assembler: Assembler, dtype: DType, lanes: int, scalings: Sequence[Scaling] = ()) -> None:
         self.assembler = assembler
         self.dtype = dtype
         self.lanes = lanes
         self.format = _FORMATS[dtype]
+        self._scaling = next((row for row in scalings if (row.dtype, row.lanes) == (dtype, lanes)), None)
 
     def value(self, operand: Operand) -> Value:
         """The operand, a literal splatted."""
@@ -93,6 +95,10 @@ class Arithmetic:
     def at_least(self, x: Value, bound: float) -> Value:
         """max(x, bound), NaN kept."""
         return self.select(self.less(x, bound), bound, x)
+
+    def scaled(self, significand: Value, power: Value) -> Value | None:
+        """significand·2^power for a whole number of any size, rounded once; None where no instruction does that."""
+        return None if self._scaling is None else self.assembler.scaled(self._scaling, significand, power)
 
     def magnitude(self, x: Value) -> Value:
         return self.assembler.intrinsic("llvm.fabs", x)

@@ -1,7 +1,7 @@
 """exp2, exp, expm1 and what is made of them: sinh, cosh, tanh and sigmoid.
 
-A power 2^n is multiplied on in two steps, the first away from the end of the range that the argument's sign points to:
-overflow gives inf, and denormal results are rounded once.
+A power 2^n is multiplied on by the target's instruction, or in two steps, the first away from the end of the range that
+the argument's sign points to: overflow gives inf, and denormal results are rounded once.
 """
 
 from __future__ import annotations
@@ -50,18 +50,18 @@ def exp2(a: Arithmetic, x: Value) -> Value:
     x = a.at_least(a.at_most(x, limits.log2_max), limits.log2_min)
     shifted, whole = _nearest_integer(a, a.add(x, a.format.rounding + 2 * a.format.bias))
     fraction = a.sub(x, whole)
-    return _scale(a, a.fma(a.polynomial(fraction, coefficients.EXP2), fraction, 1.0), shifted, x)
+    return _scale(a, a.fma(a.polynomial(fraction, coefficients.EXP2), fraction, 1.0), shifted, whole, x)
 
 
 def exp(a: Arithmetic, x: Value, halvings: int = 0) -> Value:
     """e^x / 2^halvings; the division keeps sinh and cosh in range where e^x overflows."""
     limits = _LIMITS[a.dtype.name]
     x = a.at_least(a.at_most(x, limits.max + halvings), limits.min)
-    shifted, fraction = _reduce(a, x)
+    shifted, whole, fraction = _reduce(a, x)
     if halvings:
-        shifted = a.integer_op("sub", shifted, halvings)
+        shifted, whole = a.integer_op("sub", shifted, halvings), a.sub(whole, float(halvings))
     tail = a.fma(a.polynomial(fraction, coefficients.EXP), fraction, 1.0)
-    return _scale(a, a.fma(tail, fraction, 1.0), shifted, x)
+    return _scale(a, a.fma(tail, fraction, 1.0), shifted, whole, x)
 
 
 def expm1(a: Arithmetic, x: Value) -> Value:
@@ -102,7 +102,7 @@ def sigmoid(a: Arithmetic, x: Value) -> Value:
 def _expm1(a: Arithmetic, x: Value) -> Value:
     limits = _LIMITS[a.dtype.name]
     x = a.at_least(a.at_most(x, limits.max), -limits.one)
-    shifted, fraction = _reduce(a, x)
+    shifted, _, fraction = _reduce(a, x)
     minus_one = a.fma(a.mul(a.polynomial(fraction, coefficients.EXP), fraction), fraction, fraction)
     # In halves, since 2^n overflows one step before e^x does: 2·(2^(n-1)·(e^r - 1) + (2^(n-1) - 1/2)).
     half = a.from_bits(a.integer_op("shl", a.integer_op("sub", shifted, a.format.bias + 1), a.format.mantissa))
@@ -110,11 +110,11 @@ def _expm1(a: Arithmetic, x: Value) -> Value:
     return a.add(result, result)
 
 
-def _reduce(a: Arithmetic, x: Value) -> tuple[Value, Value]:
-    """x = n·ln 2 + r: the shifted n (see `_nearest_integer`) and r."""
+def _reduce(a: Arithmetic, x: Value) -> tuple[Value, Value, Value]:
+    """x = n·ln 2 + r: the shifted n (see `_nearest_integer`), n as a float, and r."""
     limits = _LIMITS[a.dtype.name]
     shifted, whole = _nearest_integer(a, a.fma(x, _LOG2_E, a.format.rounding + 2 * a.format.bias))
-    return shifted, a.fma(whole, -limits.ln2_low, a.fma(whole, -limits.ln2_high, x))
+    return shifted, whole, a.fma(whole, -limits.ln2_low, a.fma(whole, -limits.ln2_high, x))
 
 
 def _nearest_integer(a: Arithmetic, shifted: Value) -> tuple[Value, Value]:
@@ -122,8 +122,11 @@ def _nearest_integer(a: Arithmetic, shifted: Value) -> tuple[Value, Value]:
     return a.bits(shifted), a.sub(shifted, a.format.rounding + 2 * a.format.bias)
 
 
-def _scale(a: Arithmetic, significand: Value, shifted: Value, x: Value) -> Value:
-    """significand · 2^n for significands near 1, where `shifted` holds n + 2·bias in its low bits; x has n's sign."""
+def _scale(a: Arithmetic, significand: Value, shifted: Value, whole: Value, x: Value) -> Value:
+    """significand · 2^n for significands near 1: `whole` is n, `shifted` holds n + 2·bias in its low bits; x has n's sign."""
+    scaled = a.scaled(significand, whole)
+    if scaled is not None:
+        return scaled
     back = a.select(a.is_negative(x), 2.0 ** -(a.format.mantissa + 10), 4.0)
     exponent = a.integer_op("shl", shifted, a.format.mantissa)
     away = a.from_bits(a.integer_op("sub", exponent, a.bits(back)))

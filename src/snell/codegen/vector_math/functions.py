@@ -42,11 +42,11 @@ FUNCTIONS: Final = frozenset(_TABLE)
 def emit_function(name: str, assembler: Assembler, argument: Value, target: Target) -> Value:
     """Emit `name(argument)` in the argument's dtype; CompileError for other names or dtypes.
 
-    No function needs anything that a target may lack beyond a fused multiply-add, so `target` chooses nothing so far.
+    No function needs anything that a target may lack beyond a fused multiply-add; results are the same on all targets.
     """
     function = _TABLE.get(name)
     if function is None:
         raise CompileError(f"expected one of {', '.join(sorted(FUNCTIONS))}, received the function {name!r}")
     if argument.dtype not in (f32, f64):
         raise CompileError(f"{name} is computed in f32 or f64, received {argument.dtype}; convert before and after")
-    return function(Arithmetic(assembler, argument.dtype, argument.lanes), argument)
+    return function(Arithmetic(assembler, argument.dtype, argument.lanes, target.scalings), argument)

@@ -1,4 +1,5 @@
-"""The rules that shaped a program: rewrite rules with their costs, streams, and loops that masks bound; and all there are."""
+"""The rules that shaped a program: rewrite rules with their costs, products that were turned,
+streams, and loops that masks bound; and all there are."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from snell.loops.grouping import Group
 from snell.loops.ir import Kernel, Loop, statements
 from snell.loops.text import show_expression
 from snell.rewrite.effects import Region, RuleEffect, rule_effects
+from snell.rewrite.reassociate import Reassociation
 from snell.rewrite.rules import RULES, Rule
 from snell.symbolic import Expr
 
@@ -39,10 +41,11 @@ class RuleLine:
 
 
 def rule_lines(compilation: Compilation) -> tuple[RuleLine, ...]:
-    """Rewrite rules first, those that bought most before the others; then streams and bounded loops."""
+    """Rewrite rules first, those that bought most before the others; then turned products, streams and bounded loops."""
     regions = [Region((each.before.value,), each.report.matches) for each in compilation.rewritten]
     effects = rule_effects(regions, compilation.options.policy)
-    return (*map(_of_effect, effects), *_streams(compilation.lowered), *_bounds(compilation.lowered))
+    lowered = compilation.lowered
+    return (*map(_of_effect, effects), *_turns(lowered), *_streams(lowered), *_bounds(lowered))
 
 
 def _of_effect(effect: RuleEffect) -> RuleLine:
@@ -51,6 +54,25 @@ def _of_effect(effect: RuleEffect) -> RuleLine:
     return RuleLine(
         rule.name, rule.tag.value, effect.matches, places, effect.before, effect.after, effect.without, rule.meaning
     )
+
+
+def _turns(lowered: Lowered) -> Iterator[RuleLine]:
+    """Costs are multiplications: of a program as large as this one, and not of terms."""
+    turns = list(_reassociations(lowered))
+    if not turns:
+        return
+    before, after = sum(turn.before for turn in turns), sum(turn.after for turn in turns)
+    results = list(dict.fromkeys(turn.result.name for turn in turns))
+    shown = ", ".join(results[:_BOUNDS]) + (", …" if len(results) > _BOUNDS else "")
+    note = f"Products of products in the order of fewer multiplications, which the costs count: {shown}."
+    places = f"{len(results)} definition{'s' if len(results) != 1 else ''}"
+    yield RuleLine("reassociate", "refines", len(turns), places, before, after, before, note)
+
+
+def _reassociations(lowered: Lowered) -> Iterator[Reassociation]:
+    yield from lowered.reassociations
+    for step in lowered.repetitions():
+        yield from _reassociations(step.body)
 
 
 def _streams(lowered: Lowered) -> Iterator[RuleLine]:
