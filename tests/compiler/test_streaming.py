@@ -14,7 +14,7 @@ from tests.compiler.programs import lowered, spec
 
 import snell as sn
 from snell.compiler.lowered import Lowered
-from snell.loops import streaming
+from snell.loops import fused, streaming
 from snell.loops.interpret import interpret
 from snell.loops.ir import Buffer
 from snell.loops.parse import parse_kernel
@@ -244,6 +244,39 @@ def test_the_loss_over_a_large_vocabulary_never_stores_its_logits() -> None:
     result = lowered(loss, spec(*h.shape), spec(*w.shape), spec(48, dtype="i32"))
     assert sum(group.blocks is not None for group in result.groups) == 1
     assert not [b for b in buffers(result) if b.shape == (48, 20_000)]
+
+
+def test_a_large_operand_is_packed_a_block_at_a_time() -> None:
+    result = lowered(loss, spec(48, 64), spec(64, 20_000), spec(48, dtype="i32"))
+    packed = [b for kernel in result.kernels for b in kernel.kernel.locals() if "packed" in b.name]
+    assert packed
+    assert all(b.shape[0] == 64 and int(b.shape[1]) <= 2048 for b in packed)
+
+
+def test_a_small_operand_is_packed_whole() -> None:
+    result = lowered(full, spec(*Q.shape), spec(*K.shape), spec(*V.shape))
+    packed = [b for kernel in result.kernels for b in kernel.kernel.locals() if "packed" in b.name]
+    assert [LONG in b.shape for b in packed] == [True, True]
+
+
+@pytest.mark.parametrize("program", ["full", "causal"])
+def test_rows_that_share_a_packed_block_keep_their_own_states(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fused, "_NEAR", 0.0)
+    monkeypatch.setattr(streaming, "_gain", always)
+    n = 430  # several blocks of rows and of positions, the last of both shorter
+    q, k, v = normal(1, n, WIDTH), normal(1, n, WIDTH, seed=1), normal(1, n, WIDTH, seed=2)
+    function, masked = (full, scores(q, k)) if program == "full" else (causal, causal_scores(q, k))
+    result = lowered(function, spec(*q.shape), spec(*k.shape), spec(*v.shape))
+    assert_one_pass(result, n)
+    packed = [b for b in result.kernels[0].kernel.locals() if "packed" in b.name]
+    assert len(packed) == 2
+    assert all(n not in b.shape for b in packed)
+    assert_close(sn.compile(function)(q, k, v).numpy(), weights(masked) @ v, 8.0)
+
+
+def causal_scores(q: Array, k: Array) -> Array:
+    places = np.arange(q.shape[-2])
+    return np.where(places[:, None] < places, -np.inf, scores(q, k))
 
 
 def test_short_rows_keep_their_plan() -> None:

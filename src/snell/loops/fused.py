@@ -8,22 +8,24 @@
           step                    (a stream's values of the block, then the state after it)
         stages after
 
-Without `Group.blocks` there is one part.  Where a ticket has a piece of the first reduced axis (`Blocks.pieces`), its
-packed operands and its blocks are those of the piece.
+Without `Group.blocks` there is one part.  Where a step reads packed operands of a block, all rows of a ticket share
+them: a block is packed and walked by all rows before the next one, and each of the three parts has a loop over rows.
+Where a ticket has a piece of the first reduced axis (`Blocks.pieces`), its blocks are those of the piece.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from snell.dtypes import DType
 from snell.loops.absence import absences, shared_guards
 from snell.loops.access import access_of
 from snell.loops.grouping import Blocks, Group
 from snell.loops.ir import Allocate, Buffer, BufferScope, Dense, Level, Loop, Phase, Statement
 from snell.loops.lower import lower_stage
-from snell.loops.packing import pack_operands
+from snell.loops.packing import Packing, pack_operands
 from snell.loops.plan import HEURISTICS, Plan, StageChoice
 from snell.loops.pruning import bounded_loop, pruned
 from snell.loops.schedule import StageSchedule, schedule_stage
@@ -34,11 +36,12 @@ from snell.rewrite.term import Tensor
 from snell.symbolic import Axis, Expr, as_expr, as_size
 from snell.targets import Target
 
-__all__ = ["fused_phases", "placed_stages", "row_block"]
+__all__ = ["fused_phases", "is_far", "placed_stages", "row_block"]
 
 _TILE_BYTES = 96 * 1024
 _LINES = 32  # rows walked together where they lie side by side: whole cache lines of each
 _ROWS = 24  # rows of a few register tiles
+_NEAR = 8.0  # second-level caches that a packed operand may fill and still be near (measured: 4 do, 12 do not)
 
 
 def fused_phases(
@@ -48,44 +51,93 @@ def fused_phases(
     group = _with_block(group, plan.block)
     rows, block = group.outer[-1], plan.rows or row_block(group, target)
     fixed = (*((axis, 1) for axis in group.outer[:-1]), (rows, block))
-    once: list[Statement] = []
-    packed: list[Buffer] = []
+    copies: list[_Copy] = []
     nests: list[tuple[Statement, ...]] = []
     stages = placed_stages(group, fixed)
     schedules = [_schedule(stage, group, target, plan.stage(place)) for place, stage in enumerate(stages)]
     for stage, schedule in zip(stages, schedules, strict=True):
         packing = pack_operands(stage, schedule, BufferScope.LOCAL, group.outer)
-        packed += [_of_piece(b, c.stage, group) for b, c in zip(packing.buffers, packing.copies, strict=True)]
-        for copy in packing.copies:
-            once += lower_stage(copy.stage, copy.levels(target))
+        copies += map(_Copy, packing.copies, packing.buffers)
         nests.append(lower_stage(packing.stage, schedule.levels, schedule.partial))
     blocks = group.blocks or Blocks((), len(stages), len(stages))
     bounded = pruned(stages, nests, group.local, dict(fixed)) if prunes else list(nests)
-    for pair in teed(stages, schedules, _parts(blocks, len(stages))):
-        made, taken = pair.producer, pair.consumer
-        if not schedules[taken].packed and (nests[made], nests[taken]) == (bounded[made], bounded[taken]):
-            levels = schedules[taken].levels
-            bounded[made], bounded[taken] = (), lower_stage(pair.stage, levels, schedules[taken].partial)
-    prologue: tuple[Statement, ...] = ()
-    if once and blocks.pieces is not None:
-        prologue, once = (Allocate(tuple(packed)), *once), []
-    body, values = _in_blocks(group, blocks, bounded, dict(fixed), prologue)
-    tickets = [Level(axis, 1) for axis in group.outer[:-1]]
+    joined = _with_values_in_readers(stages, schedules, _parts(blocks, len(stages)), nests, bounded)
+    once = [copy for copy in copies if not copy.is_of_block(blocks, target)]
+    each = [copy.of_block(blocks) for copy in copies if copy.is_of_block(blocks, target)]
+    share = _row_share(group, block, threads) if copies else block
+    if each:
+        share = min(share, _rows_in_cache(group, block, target))
+    body, local = _in_blocks(group, blocks, joined, dict(fixed), _Shared(each, share, target))
     if once:
-        tickets.append(Level(rows, _row_share(group, block, threads)))
-        body = (Allocate(tuple(packed)), *once, Loop(Level(rows, block), body))
-    else:
-        tickets.append(Level(rows, block))
-    return (Phase(tuple(tickets), body),), (*values, *packed)
+        body = body if each else (Loop(Level(rows, block), body),)
+        body = (*_packed(once, target), *body)
+    tickets = (*(Level(axis, 1) for axis in group.outer[:-1]), Level(rows, share))
+    return (Phase(tickets, body),), (*local, *(copy.buffer for copy in (*once, *each)))
 
 
-def _of_piece(buffer: Buffer, copy: Stage, group: Group) -> Buffer:
-    """The buffer of a packed operand, as long as a piece where tickets have one."""
-    if group.blocks is None or group.blocks.pieces is None:
-        return buffer
-    (split, _), length = group.blocks.levels[0], group.blocks.pieces[1]
-    sizes = zip(copy.axes, buffer.shape, strict=True)
-    return replace(buffer, shape=tuple(length if axis == split else size for axis, size in sizes))
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """A packed operand and the local buffer that holds it."""
+
+    packing: Packing
+    buffer: Buffer
+
+    def is_of_block(self, blocks: Blocks, target: Target) -> bool:
+        """Whether it is packed block by block: all of it would come from memory again for every few rows, or a ticket
+        has but a piece of it."""
+        axes = self.packing.stage.axes
+        pays = blocks.pieces is not None or is_far(axes, self.buffer.dtype, target)
+        return pays and any(axis in axes for axis, _ in blocks.levels)
+
+    def of_block(self, blocks: Blocks) -> _Copy:
+        """The copy of one block."""
+        lengths = dict(blocks.levels)
+        sizes = zip(self.packing.stage.axes, self.buffer.shape, strict=True)
+        return replace(self, buffer=replace(self.buffer, shape=tuple(lengths.get(axis, size) for axis, size in sizes)))
+
+    def statements(self, target: Target) -> tuple[Statement, ...]:
+        """The copy as loops: row by row where a block has the columns, else in panels."""
+        columns = self.buffer.shape[self.packing.stage.axes.index(self.packing.vector)]
+        if isinstance(columns, int) and columns < typical_size(self.packing.vector.extent):
+            return self.packing.statements(target, columns)
+        return lower_stage(self.packing.stage, self.packing.levels(target))
+
+
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """What the rows of a ticket share of each block: packed operands."""
+
+    copies: Sequence[_Copy]
+    rows: int
+    target: Target
+
+
+def is_far(axes: Iterable[Axis], dtype: DType, target: Target) -> bool:
+    """Whether an operand over these axes, packed whole, would come from memory for every few rows."""
+    return math.prod(typical_size(axis.extent) for axis in axes) * dtype.itemsize > _NEAR * target.l2_bytes
+
+
+def _packed(copies: Sequence[_Copy], target: Target) -> tuple[Statement, ...]:
+    """The buffers of packed operands, and how they are filled."""
+    filled = (statement for copy in copies for statement in copy.statements(target))
+    return (Allocate(tuple(copy.buffer for copy in copies)), *filled)
+
+
+def _with_values_in_readers(
+    stages: Sequence[Stage],
+    schedules: Sequence[StageSchedule],
+    parts: Sequence[range],
+    nests: Sequence[tuple[Statement, ...]],
+    bounded: Sequence[tuple[Statement, ...]],
+) -> list[tuple[Statement, ...]]:
+    """The bounded nests; values that a later stage reduces are made in its loop where masks bound neither of the two."""
+    found = list(bounded)
+    for pair in teed(stages, schedules, parts):
+        made, taken = pair.producer, pair.consumer
+        if not schedules[taken].packed and (nests[made], nests[taken]) == (found[made], found[taken]):
+            levels = schedules[taken].levels
+            found[made], found[taken] = (), lower_stage(pair.stage, levels, schedules[taken].partial)
+    return found
 
 
 def _parts(blocks: Blocks, count: int) -> tuple[range, ...]:
@@ -112,27 +164,29 @@ def placed_stages(group: Group, fixed: tuple[tuple[Axis, int], ...]) -> list[Sta
 
 
 def _in_blocks(
-    group: Group,
-    blocks: Blocks,
-    nests: list[tuple[Statement, ...]],
-    fixed: dict[Axis, int],
-    prologue: tuple[Statement, ...],
+    group: Group, blocks: Blocks, nests: list[tuple[Statement, ...]], fixed: dict[Axis, int], shared: _Shared
 ) -> tuple[tuple[Statement, ...], list[Buffer]]:
     """The nests in their three parts, each value alive where it is used, and the local buffers."""
-    around = [*group.stages[: blocks.start], *group.stages[blocks.stop :]]
-    lasting = list(dict.fromkeys(_local(stage, fixed) for stage in around if stage.tensor in group.local))
+    rows = Level(group.outer[-1], fixed[group.outer[-1]])
+    ticket = fixed | {rows.axis: shared.rows} if shared.copies else fixed
+    lasting = list(dict.fromkeys(_local(stage, ticket) for stage in _around(group) if stage.tensor in group.local))
     kept = {buffer.tensor for buffer in lasting}
     step = group.stages[blocks.start : blocks.stop]
     values = [_local(stage, fixed | dict(blocks.levels)) for stage in step if stage.tensor not in kept]
     advanced = _allocated(values, nests[blocks.start : blocks.stop])
+    before, after = nests[: blocks.start], nests[blocks.stop :]
+    guards = _step_guards(group, blocks)
+    if shared.copies:
+        walk = bounded_loop(Loop(rows, advanced), guards, fixed | dict(blocks.levels))
+        advanced = (*_packed(shared.copies, shared.target), walk)
+        before, after = ([(Loop(rows, _allocated([], part)),)] for part in (before, after))
     for axis, length in reversed(blocks.levels):
-        loop = bounded_loop(Loop(Level(axis, length), advanced), _step_guards(group, blocks), fixed)
-        advanced = (loop,)
+        advanced = (bounded_loop(Loop(Level(axis, length), advanced), guards, ticket),)
     if blocks.pieces is not None:
         (piece, length), (axis, _) = blocks.pieces, blocks.levels[0]
         first = as_expr(piece) * length
-        advanced = (Loop(Level(axis, length), (*prologue, *advanced), lower=first, upper=first + length),)
-    body = _allocated(lasting, [*nests[: blocks.start], advanced, *nests[blocks.stop :]])
+        advanced = (Loop(Level(axis, length), advanced, lower=first, upper=first + length),)
+    body = _allocated(lasting, [*before, advanced, *after])
     return body, [*lasting, *values]
 
 
@@ -171,7 +225,7 @@ def row_block(group: Group, target: Target) -> int:
         return 1
     fitting = int(min(_TILE_BYTES, target.l2_bytes / 4) / max(1.0, widest))
     block = max(1, min(fitting, _ROWS, math.ceil(extent)))
-    return block if block < 6 else block // 6 * 6
+    return block if block < 6 else min(block // 6, math.ceil(extent / math.ceil(extent / block) / 6)) * 6
 
 
 def _reads_along(stage: Stage, rows: Axis, local: frozenset[Tensor]) -> bool:
@@ -191,6 +245,19 @@ def _row_share(group: Group, block: int, threads: int) -> int:
     positions = math.prod(typical_size(axis.extent) for axis in group.outer[:-1])
     pieces = max(1, math.ceil(threads / positions))
     return max(block, math.ceil(typical_size(group.outer[-1].extent) / pieces / block) * block)
+
+
+def _rows_in_cache(group: Group, block: int, target: Target) -> int:
+    """Rows, in whole blocks, whose states stay in the second-level cache beside a packed block of operands."""
+    lasting = [stage for stage in _around(group) if stage.tensor in group.local]
+    state = sum(_row_bytes(stage, group) for stage in lasting)
+    return max(1, int(target.l2_bytes / 4 / max(1.0, state) / block)) * block
+
+
+def _around(group: Group) -> tuple[Stage, ...]:
+    """The stages that are not part of a step."""
+    blocks = group.blocks
+    return group.stages if blocks is None else (*group.stages[: blocks.start], *group.stages[blocks.stop :])
 
 
 def _local(stage: Stage, steps: Mapping[Axis, int]) -> Buffer:

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from snell.graph.primitives import ScalarFunction, Unary
+from snell.loops.fused import is_far
 from snell.loops.grouping import Blocks, Group, group_stages
 from snell.loops.pieces import in_pieces, named_after, panels, pieces_of
 from snell.loops.retarget import rebuilt_stage, retarget_stage
@@ -38,6 +39,9 @@ _TRANSFER = 8.0  # cycles to move one register of the state to a new reference, 
 _L2_BYTE, _FAR_BYTE = 0.03, 0.15  # cycles a byte from the second-level cache, and from beyond it
 _ROWS = 24.0
 _FUNCTION, _OPERATION = 2.0, 0.1  # cycles of an exponential at one position, and of any other operation
+# Cycles to pack an element that is not near, beyond what reading it costs without a stream (measured), and tickets that
+# each pack it: rounding should not depend on the number of threads, so this choice does not.
+_COPY, _SHARES = 0.35, 2.0
 _LONGEST_BLOCK = 2048
 _SHARE = 1.5  # of the first-level cache: a little beyond it costs less than moving the state more often (measured)
 _ROW = Axis("row", 1)  # where all positions are of one row
@@ -269,11 +273,16 @@ def _block(step: Sequence[Stage], axes: Sequence[Axis], outer: Sequence[Axis], t
     """How many positions of each axis a block takes, so that what it stores for them stays near the first-level cache;
     axes that a block takes whole are left out.
 
-    One position, or whole panels.
+    What rows share of a block, packed, takes a part of the second-level cache.
+
+    One position, or whole panels, whichever width the schedules choose for packed operands: 1 to 4 registers of lanes.
     """
     stored = sum(stage.tensor.dtype.itemsize for stage in step if axes[0] in stage.axes)
     fitting = target.l1_bytes * _SHARE / (_rows_together(step, outer[-1]) * max(4.0, stored))
-    left = min(max(fitting, 1.0), _LONGEST_BLOCK)
+    shared = sum(
+        item.dtype.itemsize * _volume(item.free - {*axes, *outer}) for item in _shared(step, outer[-1], axes[0])
+    )
+    left = min(max(min(fitting, target.l2_bytes / 2 / max(1.0, shared)), 1.0), _LONGEST_BLOCK)
     panel = panels(target)
     found: dict[Axis, int] = {}
     for axis in reversed(axes):
@@ -301,7 +310,21 @@ def _gain(chain: Sequence[Stage], today: Sequence[Group], made: Group, stream: S
     states = [stage for stage in step if not set(stream.axes) & set(stage.axes)]
     registers = sum(math.ceil(_volume(set(s.axes) - set(made.outer)) / target.lanes(s.tensor.dtype)) for s in states)
     added = sum(map(_work, made.stages)) - sum(map(_work, chain))
-    return moved * price - steps * registers * _TRANSFER - added / positions
+    operands = [(item, item.free - set(made.outer[:-1])) for item in _shared(step, made.outer[-1], stream.axes[0])]
+    copied = sum(_volume(axes) for item, axes in operands if is_far(axes, item.dtype, target))
+    copies = _COPY * copied * _SHARES / _typical(made.outer[-1])
+    return moved * price - steps * registers * _TRANSFER - added / positions - copies
+
+
+def _shared(step: Sequence[Stage], rows: Axis, positions: Axis) -> list[Term]:
+    """What stages that reduce read of each position for many rows: each ticket packs it for its rows."""
+    loads = [item for stage in step if stage.partials for item in stage.loads()]
+    made = {stage.tensor for stage in step}
+    return [
+        item
+        for item in loads
+        if isinstance(item.op, Load) and rows not in item.free and positions in item.free and item.op.tensor not in made
+    ]
 
 
 def _work(stage: Stage) -> float:
