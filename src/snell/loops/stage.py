@@ -156,7 +156,7 @@ def stages_of(definition: Definition, fresh: Iterator[int]) -> list[Stage]:
 
 def _repeats(reduction: Term, definition: Definition) -> bool:
     """Whether the definition has many positions for each of the reduction's, and would work it out at all of them."""
-    return _MANY * _volume(reduction.free) <= _volume(definition.axes)
+    return 0.0 < _MANY * _volume(reduction.free) <= _volume(definition.axes)
 
 
 def _volume(axes: Iterable[Axis]) -> float:
