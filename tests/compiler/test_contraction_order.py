@@ -8,14 +8,14 @@ from tests.compiler.programs import attention, lowered, spec
 
 import snell as sn
 from snell.compiler.lowered import Lowered
-from snell.rewrite.network import volume
+from snell.rewrite.cut import typical_volume
 from snell.rewrite.policy import Policy
 
 
 def work(program: Lowered) -> float:
     """Multiplications of all sums."""
     stages = (stage for group in program.groups for stage in group.stages if stage.partials)
-    return sum(volume((*stage.axes, *stage.reduced)) for stage in stages)
+    return sum(typical_volume((*stage.axes, *stage.reduced)) for stage in stages)
 
 
 def linear_attention(q: sn.Tensor, k: sn.Tensor, v: sn.Tensor) -> sn.Tensor:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from snell.rewrite.cut import typical_size
+from snell.rewrite.cut import typical_volume
 from snell.rewrite.definition import Definition
 from snell.rewrite.policy import Policy
 from snell.rewrite.rewrite import RewriteReport, rewrite_terms
@@ -44,17 +42,13 @@ class ProgramRewriter:
 def _stores_more(value: Term, axes: tuple[Axis, ...]) -> bool:
     """Whether a sum inside a sum has more results than the definition: block sums pay only where an instruction takes
     them whole (integer dot products); stored, they would cost more traffic than the factoring saves work."""
-    own = _volume(axes)
+    own = typical_volume(axes)
     for outer in walk(value):
         if isinstance(outer.op, Reduction):
             inner = (t for t in walk(outer.args[0]) if isinstance(t.op, Reduction))
-            if any(_volume(t.free) > own for t in inner):
+            if any(typical_volume(t.free) > own for t in inner):
                 return True
     return False
-
-
-def _volume(axes: Iterable[Axis]) -> float:
-    return math.prod(typical_size(axis.extent) for axis in axes)
 
 
 def _is_frozen(tensor: Tensor) -> bool:

@@ -6,14 +6,13 @@ nested inside another reduction, or over other axes, become definitions of their
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from snell.dtypes import DType
 from snell.loops.ir import Accumulator, Combine, ReadAccumulator, read
-from snell.rewrite.cut import typical_size
+from snell.rewrite.cut import typical_size, typical_volume
 from snell.rewrite.definition import Definition
 from snell.rewrite.term import Load, Max, Reduction, Sum, Tensor, Term, load, reduction, term, walk
 from snell.symbolic import Axis, Expr, as_expr, as_size
@@ -156,11 +155,7 @@ def stages_of(definition: Definition, fresh: Iterator[int]) -> list[Stage]:
 
 def _repeats(reduction: Term, definition: Definition) -> bool:
     """Whether the definition has many positions for each of the reduction's, and would work it out at all of them."""
-    return 0.0 < _MANY * _volume(reduction.free) <= _volume(definition.axes)
-
-
-def _volume(axes: Iterable[Axis]) -> float:
-    return math.prod(typical_size(axis.extent) for axis in axes)
+    return 0.0 < _MANY * typical_volume(reduction.free) <= typical_volume(definition.axes)
 
 
 def _laid_out(item: Term, outer: tuple[Axis, ...]) -> tuple[Axis, ...]:

@@ -25,7 +25,7 @@ from snell.loops.pieces import in_pieces, named_after, panels, pieces_of
 from snell.loops.retarget import rebuilt_stage, retarget_stage
 from snell.loops.stage import Stage, definition_of, map_term, stages_of
 from snell.rewrite.chain import inlined
-from snell.rewrite.cut import typical_size
+from snell.rewrite.cut import typical_size, typical_volume
 from snell.rewrite.definition import Definition
 from snell.rewrite.state import NEXT, renamed
 from snell.rewrite.stream import Stream, stream_axes, stream_of
@@ -119,11 +119,11 @@ def _belongs(reader: Stage, item: Term, reduced: tuple[Axis, ...], makers: Mappi
     maker = makers[item.op.tensor]
     if _finishes(maker, reduced):
         return not item.free & set(reader.reduced)
-    if _volume(maker.axes) < _volume(reduced):
+    if typical_volume(maker.axes) < typical_volume(reduced):
         return False
     waits = any(t in makers and _finishes(makers[t], reduced) for t in maker.reads())
     points = (*reader.axes, *reader.reduced) if _finishes(reader, reduced) else reader.axes
-    return waits or (set(points) <= item.free and _volume(maker.axes) >= _volume(points))
+    return waits or (set(points) <= item.free and typical_volume(maker.axes) >= typical_volume(points))
 
 
 def _awaited(result: Stage, makers: Mapping[Tensor, Stage]) -> tuple[Axis, ...]:
@@ -131,7 +131,7 @@ def _awaited(result: Stage, makers: Mapping[Tensor, Stage]) -> tuple[Axis, ...]:
     if result.partials:
         return ()
     reads = sorted(result.reads(), key=lambda tensor: tensor.name)
-    return max((makers[t].reduced for t in reads if t in makers), key=_volume, default=())
+    return max((makers[t].reduced for t in reads if t in makers), key=typical_volume, default=())
 
 
 def _finishes(stage: Stage, reduced: tuple[Axis, ...]) -> bool:
@@ -140,20 +140,16 @@ def _finishes(stage: Stage, reduced: tuple[Axis, ...]) -> bool:
     return bool(stage.partials) and own == wanted
 
 
-def _volume(axes: Iterable[Axis]) -> float:
-    return math.prod(typical_size(axis.extent) for axis in axes)
-
-
 def _known(
     chain: Sequence[Stage], target: Target, threads: int, known: dict[tuple[Stage, ...], tuple[Group, ...]]
 ) -> tuple[Group, ...]:
     """The groups of a chain's stream, none where it is none; chains that differ only in names (equal layers) are worked
     out once."""
-    rows = min((stage.axes for stage in chain if stage.partials), key=_volume, default=None)
+    rows = min((stage.axes for stage in chain if stage.partials), key=typical_volume, default=None)
     if rows is None:
         return ()  # what the chain waits for is made outside of it
     together = max((_rows_together(chain, axis) for axis in rows), default=1.0)
-    if together * _moved_bytes(chain) <= target.l1_bytes * _volume(rows):
+    if together * _moved_bytes(chain) <= target.l1_bytes * typical_volume(rows):
         return ()  # what is moved never leaves the first-level cache
     renamed_chain, axes, tensors = _with_own_names(chain)
     if renamed_chain not in known:
@@ -280,7 +276,7 @@ def _block(step: Sequence[Stage], axes: Sequence[Axis], outer: Sequence[Axis], t
     stored = sum(stage.tensor.dtype.itemsize for stage in step if axes[0] in stage.axes)
     fitting = target.l1_bytes * _SHARE / (_rows_together(step, outer[-1]) * max(4.0, stored))
     shared = sum(
-        item.dtype.itemsize * _volume(item.free - {*axes, *outer}) for item in _shared(step, outer[-1], axes[0])
+        item.dtype.itemsize * typical_volume(item.free - {*axes, *outer}) for item in _shared(step, outer[-1], axes[0])
     )
     left = min(max(min(fitting, target.l2_bytes / 2 / max(1.0, shared)), 1.0), _LONGEST_BLOCK)
     panel = panels(target)
@@ -302,16 +298,18 @@ def _gain(chain: Sequence[Stage], today: Sequence[Group], made: Group, stream: S
     steps = math.prod(math.ceil(_typical(axis) / step) for axis, step in made.blocks.levels)
     if steps == 1:
         return -1.0
-    positions = _volume(made.outer)
+    positions = typical_volume(made.outer)
     moved = _moved_bytes(chain) / positions
     alive = moved * (_rows_together(chain, made.outer[-1]) if len(today) == 1 else positions)
     price = 0.0 if alive <= target.l1_bytes else _L2_BYTE if alive <= target.l2_bytes / 2 else _FAR_BYTE
     step = made.stages[made.blocks.start : made.blocks.stop]
     states = [stage for stage in step if not set(stream.axes) & set(stage.axes)]
-    registers = sum(math.ceil(_volume(set(s.axes) - set(made.outer)) / target.lanes(s.tensor.dtype)) for s in states)
+    registers = sum(
+        math.ceil(typical_volume(set(s.axes) - set(made.outer)) / target.lanes(s.tensor.dtype)) for s in states
+    )
     added = sum(map(_work, made.stages)) - sum(map(_work, chain))
     operands = [(item, item.free - set(made.outer[:-1])) for item in _shared(step, made.outer[-1], stream.axes[0])]
-    copied = sum(_volume(axes) for item, axes in operands if is_far(axes, item.dtype, target))
+    copied = sum(typical_volume(axes) for item, axes in operands if is_far(axes, item.dtype, target))
     copies = _COPY * copied * _SHARES / _typical(made.outer[-1])
     return moved * price - steps * registers * _TRANSFER - added / positions - copies
 
@@ -330,11 +328,11 @@ def _shared(step: Sequence[Stage], rows: Axis, positions: Axis) -> list[Term]:
 def _work(stage: Stage) -> float:
     """Cycles of a stage's arithmetic: each operation at every point that it depends on."""
     known = {*stage.axes, *stage.reduced}
-    total = sum(_volume(p.body.free & known | set(stage.reduced)) * _OPERATION for p in stage.partials)
+    total = sum(typical_volume(p.body.free & known | set(stage.reduced)) * _OPERATION for p in stage.partials)
     for item in walk(*stage.terms()):
         if item.args:
             each = _FUNCTION if isinstance(item.op, Unary | ScalarFunction) else _OPERATION
-            total += _volume(item.free & known) * each
+            total += typical_volume(item.free & known) * each
     return total
 
 
@@ -347,7 +345,7 @@ def _rows_together(stages: Sequence[Stage], rows: Axis) -> float:
 def _moved_bytes(chain: Sequence[Stage]) -> float:
     """Bytes that are written for later stages and read again, and that stages after the first read once more."""
     made = {stage.tensor for stage in chain}
-    total = sum(2.0 * stage.tensor.dtype.itemsize * _volume(stage.axes) for stage in chain[:-1])
+    total = sum(2.0 * stage.tensor.dtype.itemsize * typical_volume(stage.axes) for stage in chain[:-1])
     seen: set[Tensor] = set()
     for stage in chain:
         for tensor in stage.reads() - made:

@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from snell.graph.primitives import ScalarFunction, Unary
 from snell.loops.ir import Phase
 from snell.loops.stage import Stage
-from snell.rewrite.cut import typical_size
+from snell.rewrite.cut import typical_size, typical_volume
 from snell.rewrite.term import walk
-from snell.symbolic import Axis
 
 __all__ = ["is_worth_threads", "least_claim"]
 
@@ -37,13 +36,9 @@ def is_worth_threads(stage: Stage) -> bool:
 def _seconds(stage: Stage) -> float:
     """Rough time of a stage on one thread: every operation at every point that it depends on."""
     known = frozenset((*stage.axes, *stage.reduced))
-    total = _volume(known) * _SECONDS_AN_OPERATION
+    total = typical_volume(known) * _SECONDS_AN_OPERATION
     for item in walk(*stage.terms()):
         if item.args:
             each = _SECONDS_A_FUNCTION if isinstance(item.op, ScalarFunction | Unary) else _SECONDS_AN_OPERATION
-            total += _volume(item.free & known) * each
+            total += typical_volume(item.free & known) * each
     return total
-
-
-def _volume(axes: frozenset[Axis]) -> float:
-    return math.prod(typical_size(axis.extent) for axis in axes)

@@ -13,7 +13,7 @@ between two.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from snell.dtypes import bool_
@@ -36,7 +36,7 @@ from snell.graph.primitives import (
 from snell.graph.selection import equates_position, selects_one
 from snell.symbolic import Axis, Expr, View, as_expr
 
-__all__ = ["cut_nodes", "typical_size"]
+__all__ = ["cut_nodes", "typical_size", "typical_volume"]
 
 _EXPENSIVE = 4.0
 _POSITIONAL = 0.1  # comparisons of positions become loop bounds, masks or nothing at all
@@ -61,7 +61,12 @@ def _typical_dim(typical: tuple[int, ...], least: int, most: int) -> int:
     return max(typical) if typical else max(least, min(most, 128))
 
 
-def _volume(shape: Sequence[object]) -> float:
+def typical_volume(axes: Iterable[Axis]) -> float:
+    """Positions of the axes at their typical sizes."""
+    return math.prod(typical_size(axis.extent) for axis in axes)
+
+
+def _elements(shape: Sequence[object]) -> float:
     return math.prod(typical_size(size) for size in shape)
 
 
@@ -215,7 +220,7 @@ def _repeats(state: _State, operand: Operand) -> bool:
     node = operand.node
     if node in state.frozen or state.cost[node] < _EXPENSIVE or equates_position(node):
         return False
-    return len(state.readers[node]) > 1 or _volume(operand.shape) >= _MANY * _volume(node.shape)
+    return len(state.readers[node]) > 1 or _elements(operand.shape) >= _MANY * _elements(node.shape)
 
 
 def _bound_axes(node: Node, op: Reduce) -> frozenset[Axis]:
@@ -235,7 +240,7 @@ def _visit_reduction(state: _State, node: Node) -> None:
     if operand.node in state.pending:
         _store(state, operand.node)
     for candidate in _product_operands(state, operand):
-        if _core_cost(state, candidate, bound) > 0 and _volume(candidate.shape) >= _MANY * _volume(
+        if _core_cost(state, candidate, bound) > 0 and _elements(candidate.shape) >= _MANY * _elements(
             candidate.node.shape
         ):
             _store(state, candidate.node)

@@ -9,19 +9,18 @@ magnitudes.  The order is found by dynamic programming over sets of factors, at 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from snell.dtypes import bool_
 from snell.graph.primitives import Mul
 from snell.rewrite.arithmetic import multiply
-from snell.rewrite.cut import typical_size
+from snell.rewrite.cut import typical_volume
 from snell.rewrite.substitution import fresh_axis, rebuilt, substitute
 from snell.rewrite.term import Reduction, Sum, Term, children, reduction, walk
 from snell.symbolic import Axis, as_expr
 
-__all__ = ["STORED", "Network", "network_of", "ordered", "reordered", "volume", "written_cost"]
+__all__ = ["STORED", "Network", "network_of", "ordered", "reordered", "written_cost"]
 
 _MOST_FACTORS = 6  # orders of more take long to compare
 STORED = 16.0  # multiplications in the time that an element takes to be stored and read again
@@ -129,11 +128,11 @@ class _Orders:
         needed = self._needed(mask)
         if axes == needed:
             return _Part(cost, pending, split)
-        stored = 0.0 if mask == self._all else STORED * volume(needed)
-        return _Part(cost + _work(pending) * volume(axes) + stored, 0, split)
+        stored = 0.0 if mask == self._all else STORED * typical_volume(needed)
+        return _Part(cost + _work(pending) * typical_volume(axes) + stored, 0, split)
 
     def _total(self, mask: int, part: _Part) -> float:
-        return part.cost + (_work(part.pending) * volume(self._needed(mask)) if part.pending else 0.0)
+        return part.cost + (_work(part.pending) * typical_volume(self._needed(mask)) if part.pending else 0.0)
 
     def _term(self, mask: int) -> Term:
         part = self._parts[mask]
@@ -160,11 +159,6 @@ def _splits(mask: int) -> Iterator[tuple[int, int]]:
     while part:
         part = (part - 1) & rest
         yield lowest | part, rest ^ part
-
-
-def volume(axes: Iterable[Axis]) -> float:
-    """Positions of the axes at typical sizes."""
-    return math.prod(typical_size(axis.extent) for axis in axes)
 
 
 def reordered(root: Term) -> Term:
@@ -194,12 +188,12 @@ def written_cost(value: Term, axes: Iterable[Axis]) -> float:
     What lies inside another reduction is stored.
     """
     own = frozenset(axes)
-    total = volume(own) if _products(value) else 0.0
+    total = typical_volume(own) if _products(value) else 0.0
     inner = {t for item in walk(value) if isinstance(item.op, Reduction) for t in walk(item.args[0])}
     for item in walk(value):
         if isinstance(item.op, Reduction):
-            total += _work(_products(item.args[0])) * volume(item.free | set(item.op.axes))
-            total += STORED * volume(item.free) * (item in inner)
+            total += _work(_products(item.args[0])) * typical_volume(item.free | set(item.op.axes))
+            total += STORED * typical_volume(item.free) * (item in inner)
     return total
 
 

@@ -15,8 +15,9 @@ from functools import lru_cache
 
 from snell.rewrite.canonical import canonical
 from snell.rewrite.chain import inlined
+from snell.rewrite.cut import typical_volume
 from snell.rewrite.definition import Definition
-from snell.rewrite.network import STORED, network_of, reordered, volume, written_cost
+from snell.rewrite.network import STORED, network_of, reordered, written_cost
 from snell.rewrite.substitution import with_tensors
 from snell.rewrite.template import Instance
 from snell.rewrite.term import Load, Reduction, Tensor, Term, walk
@@ -83,7 +84,7 @@ class _Search:
         if key in self._refused or not all(_sums_up(reader, stored.stored) for reader in readers):
             return None
         changed = list(_without(stored, readers))
-        before = _cost(stored.template) + STORED * volume(stored.template.axes)
+        before = _cost(stored.template) + STORED * typical_volume(stored.template.axes)
         before += sum(_cost(reader.template) for reader in readers)
         after = sum(_cost(reader.template) for reader in changed)
         if len(changed) < len(readers) or before < _GAIN * after:
@@ -141,8 +142,8 @@ def _is_product(template: Definition) -> bool:
     network = network_of(template.value)
     if network is None:
         return False
-    largest = max(volume(factor.free) for factor in network.factors)
-    return bool(network.bound) or 2 * largest <= volume(template.axes)
+    largest = max(typical_volume(factor.free) for factor in network.factors)
+    return bool(network.bound) or 2 * largest <= typical_volume(template.axes)
 
 
 @lru_cache(maxsize=1 << 12)

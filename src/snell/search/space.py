@@ -5,7 +5,6 @@ A gene is one field of the plan with its possible values; a plan takes a value o
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -17,11 +16,11 @@ from snell.loops.merge import merge_axes
 from snell.loops.plan import Plan, StageChoice
 from snell.loops.stage import Stage
 from snell.loops.tile import choose_tile, possible_tiles
-from snell.rewrite.cut import typical_size
+from snell.rewrite.cut import typical_size, typical_volume
 from snell.symbolic import Axis
 from snell.targets import Target
 
-__all__ = ["Space"]
+__all__ = ["Space", "stage_volume"]
 
 _TILES = 48  # of a stage, the cheapest by the model
 _PASSES = (0, 8, 16, 32, 64, 128, 192, 256, 384, 512, 768, 1024, 2048)
@@ -101,7 +100,7 @@ class Space:
 
 def stage_volume(stage: Stage) -> float:
     """Points of a stage's iteration space, at typical sizes."""
-    return math.prod(typical_size(axis.extent) for axis in {*stage.axes, *stage.reduced})
+    return typical_volume({*stage.axes, *stage.reduced})
 
 
 def _scheduled(group: Group, target: Target) -> tuple[Stage, ...]:

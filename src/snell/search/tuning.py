@@ -6,24 +6,23 @@ that seems to be the best is timed once more, and its worse reading counts, so t
 
 from __future__ import annotations
 
-import math
 import statistics
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from snell.loops.build import BuiltKernel, planned_kernel
 from snell.loops.describe import describe
 from snell.loops.grouping import Group
 from snell.loops.plan import Plan
-from snell.rewrite.cut import typical_size
+from snell.rewrite.cut import typical_size, typical_volume
 from snell.search.candidate import Candidate, candidate_of
 from snell.search.evolution import Evolution, Proposal
 from snell.search.model import Model
 from snell.search.records import Record, Records
 from snell.search.reference import expected_values
-from snell.search.space import Space
+from snell.search.space import Space, stage_volume
 from snell.search.trial import Outcome, Subject, WrongKernelError
 from snell.search.worker_process import Worker, WorkerError
 from snell.symbolic import Dim
@@ -280,19 +279,13 @@ def _ranks(values: Sequence[float]) -> list[float]:
 
 
 def _work(task: TuningTask) -> float:
-    return task.calls * sum(
-        _product(axis.extent for axis in {*stage.axes, *stage.reduced}) for stage in task.group.stages
-    )
-
-
-def _product(sizes: Iterable[object]) -> float:
-    return math.prod(typical_size(size) for size in sizes)
+    return task.calls * sum(map(stage_volume, task.group.stages))
 
 
 def _subject(task: TuningTask, first: Candidate, cold_bytes: int) -> Subject:
     dims = task.built.kernel.dims
     frozen = {t.name for stage in task.group.stages for t in stage.reads() if t.frozen}
-    terms = max((_product(axis.extent for axis in stage.reduced) for stage in task.group.stages), default=1.0)
+    terms = max((typical_volume(stage.reduced) for stage in task.group.stages), default=1.0)
     timed = _points(dims)
     odd = [{dim.name: _odd(dim, number) for number, dim in enumerate(dims)}] if dims else []
     expected = expected_values(task.group, first, (*odd, *timed)[0])
