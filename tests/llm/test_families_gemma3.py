@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from tests.llm.tiny_models import VOCABULARY, add_tokenizer, save_folder
+from tests.llm.tiny_models import VOCABULARY, add_tokenizer
 
-from snell.errors import UnsupportedError
 from snell.llm import LanguageModel, load
 from snell.llm.interpreted import InterpretingCompiler
 
@@ -105,9 +104,3 @@ def test_decoding_with_a_cache_follows_the_window(tmp_path: Path, judge: transfo
     whole = opened(written(tmp_path / "tiny.gguf", judge))
     parts = LanguageModel(whole.parts, InterpretingCompiler(), context=64, kv_dtype=whole.kv_dtype, chunk=3)
     np.testing.assert_allclose(parts.logits(IDS), whole.logits(IDS), atol=1e-5)
-
-
-def test_a_folder_is_refused_with_the_way_out(tmp_path: Path, judge: transformers.Gemma3ForCausalLM) -> None:
-    folder = save_folder(judge, tmp_path)
-    with pytest.raises(UnsupportedError, match="Gemma 3 is opened from GGUF files only"):
-        load(folder)
