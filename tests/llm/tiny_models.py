@@ -41,7 +41,7 @@ def tiny_llama(**changes: Any) -> transformers.LlamaForCausalLM:
             **changes,
         }
     )
-    return with_random_norms(transformers.LlamaForCausalLM(config))
+    return _with_random_norms(transformers.LlamaForCausalLM(config))
 
 
 def tiny_bert(**changes: Any) -> transformers.BertModel:
@@ -60,10 +60,10 @@ def tiny_bert(**changes: Any) -> transformers.BertModel:
             **changes,
         }
     )
-    return with_random_norms(transformers.BertModel(config, add_pooling_layer=False))
+    return _with_random_norms(transformers.BertModel(config, add_pooling_layer=False))
 
 
-def with_random_norms(model: M) -> M:
+def _with_random_norms(model: M) -> M:
     """Norm weights of 1 and biases of 0 would hide a mistake in them."""
     with torch.no_grad():
         for parameter in model.parameters():
