@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import assert_never
 
 from snell.frontend.ops.activation import gelu, silu, softmax
+from snell.frontend.ops.comparison import equal, less, logical_and, logical_or, where
 from snell.frontend.ops.contraction import matmul
-from snell.frontend.ops.elementwise import sigmoid
+from snell.frontend.ops.creation import iota
+from snell.frontend.ops.elementwise import astype, sigmoid
 from snell.frontend.ops.joining import split
 from snell.frontend.ops.reduction import raw_sum
-from snell.frontend.ops.sorting import topk
 from snell.frontend.tensor import Tensor
 from snell.llm.families.attention import linear
 from snell.llm.families.decoder import Decoder, Mixture
@@ -45,14 +46,29 @@ def _dense(decoder: Decoder, weights: Weights, name: str, kind: str, x: Tensor) 
 
 def _mixed(decoder: Decoder, mixture: Mixture, weights: Weights, name: str, x: Tensor) -> Tensor:
     """The sum of the chosen experts' results by their scores; weights of other experts are not read."""
-    scores, chosen = topk(softmax(linear(x, weights[name + "gate_inp.weight"])), mixture.chosen)
+    scores, chosen = _best(softmax(linear(x, weights[name + "gate_inp.weight"])), mixture.chosen)
     if mixture.normalised:
         scores = scores / raw_sum(scores, -1).unsqueeze(-1)
     rows = x.unsqueeze(1).unsqueeze(-1)
-    gate, up = (matmul(weights.rows(f"{name}{part}_exps.weight", chosen), rows) for part in ("gate", "up"))
+    gate, up = (matmul(weights.rows(f"{name}{part}_exps.weight", chosen, mode="zero"), rows) for part in ("gate", "up"))
     inner = _activated(decoder.activation, gate) * up
-    results = matmul(weights.rows(name + "down_exps.weight", chosen), inner).squeeze(-1)
+    results = matmul(weights.rows(name + "down_exps.weight", chosen, mode="zero"), inner).squeeze(-1)
     return raw_sum(results * scores.unsqueeze(-1), 1)
+
+
+def _best(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The greatest scores of (tokens, experts) and their places, each (tokens, count), the first among equals first.
+
+    A score's rank is the number of scores before it.  Experts are few, so comparing all pairs is cheaper than the steps
+    of a selection, each of which waits for the one before.
+    """
+    experts = scores.shape[-1]
+    place = iota(experts, "i32", trace=scores.trace)
+    own, other = scores.unsqueeze(2), scores.unsqueeze(1)
+    before = logical_or(less(own, other), logical_and(equal(own, other), less(place, place.unsqueeze(1))))
+    rank = raw_sum(astype(before, "i32"), -1)
+    chosen = equal(rank.unsqueeze(1), iota(count, "i32", trace=scores.trace).unsqueeze(1))
+    return raw_sum(where(chosen, scores.unsqueeze(1), 0.0), -1), raw_sum(where(chosen, place, 0), -1)
 
 
 def _activated(activation: Activation, gate: Tensor) -> Tensor:
