@@ -1,7 +1,7 @@
 """The pipeline's middle as named, timed passes: a graph becomes kernels and repetitions of kernels, in order.
 
     graph ──cut──▶ stored nodes ──index──▶ definitions ──rewrite──▶ definitions ──order──▶ definitions
-          ──in place──▶ definitions ──stages──▶ stages ──group──▶ groups ──build──▶ kernels
+          ──in place──▶ definitions ──stages──▶ stages ──group──▶ groups ──build──▶ kernels ──dispatch──▶ steps
 
 Every pass is a function from one frozen value to the next; `Lowered` keeps each of them for `explain`.  The body of a
 scan goes through the same passes.  Groups do not cross a scan: what is before it is one segment, what reads its results
@@ -22,6 +22,7 @@ from snell.compiler.lowered import (
     PassTimes,
     RepeatStep,
     RowTensors,
+    SideBySide,
     Step,
     renamed_check,
     renamed_step,
@@ -30,6 +31,7 @@ from snell.graph.node import Graph, Node
 from snell.graph.primitives import Input, Structured
 from snell.graph.scan import Loop, Repetition, Scan, repetitions
 from snell.loops.build import BuiltKernel, PlanSource, build_kernel
+from snell.loops.dispatches import dispatches
 from snell.loops.grouping import Group, group_stages
 from snell.loops.narrow import narrow_products
 from snell.loops.plan import HEURISTICS
@@ -122,14 +124,21 @@ def _lowered(graph: Graph, passes: _Passes, known: Sequence[Expr] = ()) -> Lower
     for place, segment in enumerate(segments):
         kept = _kept(graph, segments, place, tensors)
         made = _grouped(segment.program, kept, frozenset(aliases), passes)
-        groups += made
         with passes.times.measure("build"):
-            steps += [passes.build(group) for group in made]
+            built = [passes.build(group) for group in made]
+        with passes.times.measure("dispatch"):
+            together = dispatches(built, aliases)
+        groups += [made[k] for places in together for k in places]
+        steps += [_side_by_side([built[k] for k in places]) for places in together]
         steps += [
             _repeated(scan, f"scan{place}.{k}" if k else f"scan{place}", tensors, passes)
             for k, scan in enumerate(segment.scans)
         ]
     return Lowered(graph, program, tuple(groups), tuple(steps), aliases, passes.times, passes.built, orders)
+
+
+def _side_by_side(kernels: list[BuiltKernel]) -> Step:
+    return SideBySide(tuple(kernels)) if len(kernels) > 1 else kernels[0]
 
 
 def _stored_names(graph: Graph, tensors: Mapping[Node, Tensor]) -> set[str]:

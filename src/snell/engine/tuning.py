@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from snell.compiler.compile import Compilation, Options, compile_graph, scheduling_target
-from snell.compiler.lowered import RepeatStep, Step
+from snell.compiler.lowered import RepeatStep, SideBySide, Step
 from snell.config import SearchBudget
 from snell.engine.confirmation import Finalist, confirm_finalists
 from snell.engine.report.costs import typical_sizes
@@ -149,8 +149,9 @@ def _count(steps: Iterable[Step], times: float, calls: Counter[Kernel]) -> None:
     for step in steps:
         if isinstance(step, RepeatStep):
             _count(step.steps, times * typical_size(step.length), calls)
-        else:
-            calls[step.kernel] += times  # type: ignore[assignment]
+            continue
+        for built in step.kernels if isinstance(step, SideBySide) else (step,):
+            calls[built.kernel] += times  # type: ignore[assignment]
 
 
 def _cold_bytes(engine: Engine, graph: Graph) -> int:

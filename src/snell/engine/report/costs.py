@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from snell.compiler.checks import sizes_known
 from snell.compiler.compile import Compilation
-from snell.compiler.lowered import Lowered, RepeatStep
+from snell.compiler.lowered import Lowered, RepeatStep, SideBySide
 from snell.graph.graph_inputs import input_operations
 from snell.graph.node import Graph
 from snell.loops.build import BuiltKernel
@@ -63,8 +63,9 @@ def kernel_runs(compilation: Compilation, sizes: Sizes) -> dict[Kernel, int]:
         for step in lowered.steps:
             if isinstance(step, RepeatStep):
                 count(step.body, times * int(step.length.evaluate(sizes)))
-            else:
-                runs[step.kernel] = runs.get(step.kernel, 0) + times
+                continue
+            for built in step.kernels if isinstance(step, SideBySide) else (step,):
+                runs[built.kernel] = runs.get(built.kernel, 0) + times
 
     count(compilation.lowered, 1)
     return runs
@@ -83,8 +84,7 @@ def plane_bytes(graph: Graph) -> dict[str, int]:
 
 
 def _kernels_with_groups(lowered: Lowered) -> Iterator[tuple[Group, BuiltKernel]]:
-    kernels = [step for step in lowered.steps if isinstance(step, BuiltKernel)]
-    yield from zip(lowered.groups, kernels, strict=True)
+    yield from zip(lowered.groups, lowered.own_kernels, strict=True)
     for step in lowered.repetitions():
         yield from _kernels_with_groups(step.body)
 
