@@ -12,7 +12,7 @@ have no dispatch to share.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from snell.loops.build import BuiltKernel
@@ -46,18 +46,18 @@ class _Dispatch:
 
 
 def dispatches(
-    kernels: Sequence[BuiltKernel], aliases: Mapping[Tensor, Tensor], apart: Iterable[int] = ()
+    kernels: Sequence[BuiltKernel], aliases: Mapping[Tensor, Tensor], shares: Callable[[int], bool] = lambda _: True
 ) -> tuple[tuple[int, ...], ...]:
     """The kernels' places, those of one dispatch together, in an order that computes the same.
 
-    `aliases`: a tensor whose memory is another one's; kernels at the places `apart` get dispatches of their own.
+    `aliases`: a tensor whose memory is another one's; `shares` is asked whether the kernel at a place joins the dispatch
+    that was found for it.
     """
-    alone = frozenset(apart)
     found: list[_Dispatch] = []
     for place, kernel in enumerate(kernels):
         single = _dispatch(place, kernel, aliases)
-        host = None if place in alone else _host(single, found, kernels, alone)
-        if host is None:
+        host = _host(single, found, kernels)
+        if host is None or not shares(place):
             found.append(single)
         else:
             host.take(single)
@@ -79,9 +79,7 @@ def _dispatch(place: int, kernel: BuiltKernel, aliases: Mapping[Tensor, Tensor])
     return _Dispatch([place], {tensor.name for tensor in reads}, writes, varying, updates)
 
 
-def _host(
-    single: _Dispatch, found: Sequence[_Dispatch], kernels: Sequence[BuiltKernel], alone: frozenset[int]
-) -> _Dispatch | None:
+def _host(single: _Dispatch, found: Sequence[_Dispatch], kernels: Sequence[BuiltKernel]) -> _Dispatch | None:
     """The latest dispatch that the kernel may and should join."""
     for number in range(len(found) - 1, -1, -1):
         host = found[number]
@@ -90,7 +88,7 @@ def _host(
         related = number == len(found) - 1 or host.varying & single.varying
         if single.updates and not host.updates:
             continue  # what a caller donated is not overwritten earlier than it has to be: a check may still fail
-        if related and len(host.places) < _MOST_KERNELS and not alone.intersection(host.places):
+        if related and len(host.places) < _MOST_KERNELS:
             together = [kernels[place] for place in (*host.places, *single.places)]
             if _is_worth_a_dispatch(together):
                 return host

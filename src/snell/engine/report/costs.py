@@ -23,7 +23,7 @@ from snell.rewrite.cut import typical_size
 from snell.rewrite.term import Cast, Index, Load, Number, Tensor, Term, walk
 from snell.symbolic import Axis, Dim, as_expr
 
-__all__ = ["KernelCost", "kernel_costs", "kernel_runs", "plane_bytes", "typical_sizes"]
+__all__ = ["KernelCost", "group_cost", "kernel_costs", "kernel_runs", "plane_bytes", "typical_sizes"]
 
 Sizes = Mapping[Dim, int]
 
@@ -51,8 +51,13 @@ def kernel_costs(compilation: Compilation, sizes: Sizes) -> dict[Kernel, KernelC
     costs: dict[Kernel, KernelCost] = {}
     for group, built in _kernels_with_groups(compilation.lowered):
         if built.kernel not in costs:
-            costs[built.kernel] = KernelCost(_flops(group, sizes), _bytes(group, sizes, planes))
+            costs[built.kernel] = group_cost(group, sizes, planes)
     return costs
+
+
+def group_cost(group: Group, sizes: Sizes, planes: Mapping[str, int]) -> KernelCost:
+    """The cost of a group's kernel; `planes` as `plane_bytes` has them."""
+    return KernelCost(_flops(group, sizes), _bytes(group, sizes, planes))
 
 
 def kernel_runs(compilation: Compilation, sizes: Sizes) -> dict[Kernel, int]:
