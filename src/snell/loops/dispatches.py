@@ -11,7 +11,6 @@ have no dispatch to share.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -65,10 +64,11 @@ def dispatches(
 
 
 def shared_claim(kernels: Sequence[BuiltKernel]) -> int:
-    """The least number of tickets worth a claim where the kernels' last phases share a dispatch."""
-    tickets = [_tickets(kernel) for kernel in kernels]
-    claims = sum(count / kernel.claim for count, kernel in zip(tickets, kernels, strict=True))
-    return max(1, math.ceil(sum(tickets) / claims))
+    """The least number of tickets worth a claim where the kernels' last phases share a dispatch.
+
+    That of the largest tickets: two of them in one claim would leave a thread with half of its kernel to do alone.
+    """
+    return min(kernel.claim for kernel in kernels)
 
 
 def _dispatch(place: int, kernel: BuiltKernel, aliases: Mapping[Tensor, Tensor]) -> _Dispatch:
