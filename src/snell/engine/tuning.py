@@ -76,10 +76,10 @@ def tune_graph(engine: Engine, graph: Graph, policy: Policy, budget: float | Non
         grouping = _search_grouping(engine, graph, policy, budget)
     except KeyboardInterrupt:
         return Tuning((), (), None, interrupted=True)
+    spent = time.monotonic() - begin
     with engine.lock:
         options = Options(engine.target, engine.threads, policy, engine.cache.get_or_make, grouping=grouping.grouping)
         compilation = compile_graph(graph, options)
-    left = None if budget is None else max(0.0, (1.0 - _CONFIRMING) * budget - (time.monotonic() - begin))
     tasks = _tasks(engine, compilation)
     curve = Curve(engine.curves, engine.key(graph, policy))
 
@@ -91,7 +91,7 @@ def tune_graph(engine: Engine, graph: Graph, policy: Policy, budget: float | Non
     try:
         found = tune(
             tasks, scheduling_target(engine.target, policy), engine.threads, engine.records,
-            budget=left, prunes=policy.allows(Tag.REFINES),
+            budget=None if budget is None else (1.0 - _CONFIRMING) * budget - spent, prunes=policy.allows(Tag.REFINES),
             cold_bytes=_cold_bytes(engine, graph), progress=tell,
         )  # fmt: skip
     finally:
