@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.models import gemma_path, llama_cpp_models, minilm_path, smollm2_path
@@ -14,11 +15,12 @@ from transformers import AutoTokenizer
 from snell.errors import FileFormatError, ModelNotFoundError, OutOfRangeError, UnsupportedError
 from snell.importers.gguf import read_gguf
 from snell.llm.tokenizer import Tokenizer
+from snell.llm.tokenizer.stripping import Stripping
 from snell.llm.tokenizer.token_matcher import TokenMatcher
 
 CHARACTERS = st.characters(exclude_categories=["Cs"], exclude_characters="▁")
 VOCABULARIES = [
-    "bert-bge", "command-r", "deepseek-coder", "deepseek-llm", "falcon", "gpt-2", "llama-bpe", "llama-spm", "mpt",
+    "bert-bge", "command-r", "deepseek-coder", "deepseek-llm", "falcon", "gemma-4", "gpt-2", "llama-bpe", "llama-spm", "mpt",
     "phi-3", "qwen2", "qwen35", "refact", "starcoder",
 ]  # fmt: skip
 
@@ -202,3 +204,50 @@ def test_loading_the_tokenizer_of_smollm2_is_quick() -> None:
         Tokenizer.from_gguf(metadata)
         times.append(time.perf_counter() - start)
     assert min(times) < 0.5
+
+
+def saved_tokenizer(folder: Path, scheme: str) -> Path:
+    """A ``tokenizer.json`` of characters, with a word-begin mark and a token that takes the white space after it."""
+    letters = {text: id_ for id_, text in enumerate("▁abcdefg\n ")}
+    package = tokenizers.Tokenizer(tokenizers.models.BPE(letters, []))
+    package.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace(prepend_scheme=scheme)
+    turn = tokenizers.AddedToken("<turn>", special=True, rstrip=True, normalized=False)
+    package.add_special_tokens([turn, tokenizers.AddedToken("<mask>", special=True, lstrip=True, normalized=False)])
+    package.save(str(folder / "tokenizer.json"))
+    return folder / "tokenizer.json"
+
+
+@pytest.mark.parametrize("scheme", ["first", "always", "never"])
+@pytest.mark.parametrize("text", ["a b<turn>\n c", "<turn> a", "a <mask> b", "ab", "<turn><turn>  \n", " a<mask>b"])
+def test_spaces_beside_tokens_of_a_file_are_read_as_the_tokenizers_package_reads_them(
+    tmp_path: Path, scheme: str, text: str
+) -> None:
+    file = saved_tokenizer(tmp_path, scheme)
+    expected = tokenizers.Tokenizer.from_file(str(file)).encode(text, add_special_tokens=False).ids
+    assert Tokenizer.from_file(file).encode(text, parse_special=True) == expected
+
+
+def test_white_space_beside_a_token_that_strips_it_is_dropped() -> None:
+    matcher = TokenMatcher({"<a>": 0, "<b>": 1}, Stripping(before=frozenset({0}), after=frozenset({1})))
+    assert list(matcher.split("x <a> y <b> \n z<b> <a> ")) == ["x", 0, " y ", 1, "z", 1, 0, " "]
+
+
+def test_gguf_files_of_phi_3_strip_as_its_tokenizer_json_says() -> None:
+    phi = llama_cpp("phi-3")
+    turn = phi.control_tokens["<|user|>"]
+    assert phi.encode("<|user|>\nhi", parse_special=True)[1:] == [turn, *phi.encode("hi", add_special=False)]
+
+
+def test_a_damaged_table_of_characters_is_a_format_error() -> None:
+    metadata = dict(read_gguf(llama_cpp_models() / "ggml-vocab-nomic-bert-moe.gguf").metadata)
+    table = metadata["tokenizer.ggml.precompiled_charsmap"]
+    assert isinstance(table, np.ndarray)
+    for damaged in (table[:3], table[:1000], table[:-1]):
+        with pytest.raises(FileFormatError, match="precompiled_charsmap"):
+            Tokenizer.from_gguf({**metadata, "tokenizer.ggml.precompiled_charsmap": damaged})
+
+
+def test_compatibility_characters_are_replaced_and_spaces_merged() -> None:
+    nomic = llama_cpp("nomic-bert-moe")
+    assert nomic.encode("x² ﬁne  ½ ") == nomic.encode("x2 fine 1⁄2")
+    assert nomic.decode(nomic.encode("ｆｕｌｌ  width")) == "full width"

@@ -6,6 +6,7 @@
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,6 +15,7 @@ import tokenizers
 from snell.errors import FileFormatError, ModelNotFoundError
 from snell.llm.tokenizer.byte_level import spelled_bytes
 from snell.llm.tokenizer.parts import TokenizerParts
+from snell.llm.tokenizer.stripping import Stripping
 from snell.llm.tokenizer.token_kind import end_tokens
 
 __all__ = ["HuggingFaceBackend", "hugging_face_parts"]
@@ -37,14 +39,27 @@ class HuggingFaceBackend:
         self._word_piece = b"WordPiece" in decoder
         self._byte_fallback = b"ByteFallback" in decoder
 
+    @cached_property
+    def _inside(self) -> tokenizers.Tokenizer:
+        """The tokenizer of texts that follow a control token."""
+        state = cast("bytes", self._tokenizer.pre_tokenizer.__getstate__()) if self._tokenizer.pre_tokenizer else b""
+        if b'"prepend_scheme":"first"' not in state:
+            return self._tokenizer
+        inside = tokenizers.Tokenizer.from_str(
+            self._tokenizer.to_str().replace('"prepend_scheme":"first"', '"prepend_scheme":"never"')
+        )
+        inside.encode_special_tokens = True
+        return inside
+
     @property
     def vocab_size(self) -> int:
         """Number of ids."""
         return self._tokenizer.get_vocab_size(with_added_tokens=True)
 
-    def encode(self, text: str) -> list[int]:
-        """Ids of a text."""
-        return self._tokenizer.encode(text, add_special_tokens=False).ids
+    def encode(self, text: str, *, begins: bool = True) -> list[int]:
+        """Ids of a text; files may put a space before the first text of a document only."""
+        tokenizer = self._tokenizer if begins else self._inside
+        return tokenizer.encode(text, add_special_tokens=False).ids
 
     def token_bytes(self, token_id: int) -> bytes:
         """The bytes that the token adds to a text, by the kind of decoder of the file."""
@@ -77,7 +92,8 @@ def hugging_face_parts(path: str | os.PathLike[str]) -> tuple[HuggingFaceBackend
         raise FileFormatError(f"{file}: no tokenizer of the tokenizers package: {error}") from error
     prefix, suffix = _surroundings(tokenizer)
     backend = HuggingFaceBackend(tokenizer)
-    special = {token.content: id_ for id_, token in tokenizer.get_added_tokens_decoder().items() if token.special}
+    added = tokenizer.get_added_tokens_decoder()
+    special = {token.content: id_ for id_, token in added.items() if token.special}
     config = _json(file.parent / "tokenizer_config.json")
     bos, eos = _name(config, "bos_token") or _name(config, "cls_token"), _name(config, "eos_token")
     ends = end_tokens(special, special)
@@ -92,6 +108,10 @@ def hugging_face_parts(path: str | os.PathLike[str]) -> tuple[HuggingFaceBackend
         bos_token=bos,
         eos_ids=frozenset(ends),
         eos_token=eos,
+        stripping=Stripping(
+            frozenset(id_ for id_, token in added.items() if token.lstrip),
+            frozenset(id_ for id_, token in added.items() if token.rstrip),
+        ),
     )
 
 

@@ -15,7 +15,7 @@ from snell.llm.tokenizer.token_kind import TokenKind
 from snell.llm.tokenizer.token_matcher import TokenMatcher
 from snell.llm.tokenizer.vocabulary import Vocabulary
 
-__all__ = ["SentencePieceBackend"]
+__all__ = ["SentencePieceBackend", "piece_bytes"]
 
 _SPACE = "▁"
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
@@ -30,7 +30,7 @@ class SentencePieceBackend:
     def __init__(self, vocabulary: Vocabulary, add_space_prefix: bool) -> None:
         self._vocabulary = vocabulary
         self._add_space_prefix = add_space_prefix
-        self._user_defined = TokenMatcher(vocabulary.of_kind(TokenKind.USER_DEFINED))
+        self._user_defined = TokenMatcher(vocabulary.of_kind(TokenKind.USER_DEFINED), vocabulary.stripping)
         bytes_ = vocabulary.of_kind(TokenKind.BYTE)
         self._byte_ids = {int(text[3:5], 16): id_ for text, id_ in bytes_.items() if _BYTE_TOKEN.fullmatch(text)}
         unknown = next(iter(vocabulary.of_kind(TokenKind.UNKNOWN).values()), None)
@@ -51,8 +51,8 @@ class SentencePieceBackend:
         """Number of ids."""
         return len(self._vocabulary.texts)
 
-    def encode(self, text: str) -> list[int]:
-        """Ids of a text."""
+    def encode(self, text: str, *, begins: bool = True) -> list[int]:
+        """Ids of a text, the same wherever it stands."""
         ids: list[int] = []
         for piece in self._user_defined.split(text):
             if isinstance(piece, int):
@@ -65,12 +65,7 @@ class SentencePieceBackend:
 
     def token_bytes(self, token_id: int) -> bytes:
         """The bytes that the token adds to a text."""
-        text, kind = self._vocabulary.texts[token_id], self._vocabulary.kinds[token_id]
-        if kind == TokenKind.BYTE and (spelled := _BYTE_TOKEN.fullmatch(text)):
-            return bytes([int(spelled[1], 16)])
-        if kind in (TokenKind.CONTROL, TokenKind.UNKNOWN, TokenKind.USER_DEFINED):
-            return text.encode()
-        return text.replace(_SPACE, " ").encode()
+        return piece_bytes(self._vocabulary, token_id)
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of the ids, without the space that encoding put before it."""
@@ -111,3 +106,13 @@ class SentencePieceBackend:
         if self._unknown is not None and not all(byte in self._byte_ids for byte in content):
             return [self._unknown]
         return [self._byte_ids[byte] for byte in content]
+
+
+def piece_bytes(vocabulary: Vocabulary, token_id: int) -> bytes:
+    """The bytes that a token adds to a text, in any vocabulary that writes spaces as "▁"."""
+    text, kind = vocabulary.texts[token_id], vocabulary.kinds[token_id]
+    if kind == TokenKind.BYTE and (spelled := _BYTE_TOKEN.fullmatch(text)):
+        return bytes([int(spelled[1], 16)])
+    if kind in (TokenKind.CONTROL, TokenKind.UNKNOWN, TokenKind.USER_DEFINED):
+        return text.encode()
+    return text.replace(_SPACE, " ").encode()

@@ -44,7 +44,7 @@ class Tokenizer:
     @classmethod
     def from_parts(cls, backend: Backend, parts: TokenizerParts) -> Tokenizer:
         """Put a backend and the meaning of its special tokens together."""
-        return cls(backend, parts, TokenMatcher(parts.control))
+        return cls(backend, parts, TokenMatcher(parts.control, parts.stripping))
 
     @classmethod
     def from_gguf(cls, metadata: Mapping[str, MetadataValue]) -> Tokenizer:
@@ -109,7 +109,7 @@ class Tokenizer:
             if isinstance(piece, int):
                 ids.append(piece)
             elif piece:
-                ids.extend(self.backend.encode(_unicode(piece)))
+                ids.extend(self.backend.encode(_unicode(piece), begins=not ids))
         if not add_special:
             return ids
         prefix, suffix = list(self.parts.prefix), list(self.parts.suffix)
