@@ -174,6 +174,8 @@ def _folder_defaults(folder: Path) -> SamplingParams:
         top_k=config.integer("top_k", 0),
         top_p=config.number("top_p", 1.0),
         min_p=config.number("min_p", 0.0),
+        typical_p=config.number("typical_p", 1.0),
+        repetition_penalty=config.number("repetition_penalty", 1.0),
     )
 
 

@@ -58,8 +58,7 @@ class BytePairBackend:
     def token_bytes(self, token_id: int) -> bytes:
         """The bytes that the token spells; a token that is matched whole is its text."""
         text = self._vocabulary.texts[token_id]
-        whole = (TokenKind.CONTROL, TokenKind.UNKNOWN, TokenKind.USER_DEFINED)
-        return text.encode() if self._vocabulary.kinds[token_id] in whole else spelled_bytes(text)
+        return text.encode() if text in self._control or text in self._user_defined.ids else spelled_bytes(text)
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of the ids."""
