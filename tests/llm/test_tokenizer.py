@@ -1,5 +1,7 @@
 """Tokenizers: the ids that llama.cpp and Hugging Face give, and text that stays text."""
 
+import json
+import struct
 import time
 from functools import cache
 from pathlib import Path
@@ -9,11 +11,12 @@ import pytest
 import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.llm.texts import texts
 from tests.models import gemma_path, llama_cpp_models, minilm_path, smollm2_path
 from transformers import AutoTokenizer
 
 from snell.errors import FileFormatError, ModelNotFoundError, OutOfRangeError, UnsupportedError
-from snell.importers.gguf import read_gguf
+from snell.importers.gguf import StringArray, read_gguf
 from snell.llm.tokenizer import Tokenizer
 from snell.llm.tokenizer.stripping import Stripping
 from snell.llm.tokenizer.token_matcher import TokenMatcher
@@ -251,3 +254,103 @@ def test_compatibility_characters_are_replaced_and_spaces_merged() -> None:
     nomic = llama_cpp("nomic-bert-moe")
     assert nomic.encode("x² ﬁne  ½ ") == nomic.encode("x2 fine 1⁄2")
     assert nomic.decode(nomic.encode("ｆｕｌｌ  width")) == "full width"
+
+
+def field(number: int, value: int | bytes) -> bytes:
+    """A field of a protobuf message."""
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def varint(value: int) -> bytes:
+    return bytes([value & 127 | 128]) + varint(value >> 7) if value > 127 else bytes([value])
+
+
+def sentence_piece_model(kind: int, tokens: list[tuple[str, float, int]], *, merge_spaces: bool = False) -> bytes:
+    """A ``tokenizer.model`` with these tokens; the first three are unknown, BOS and EOS."""
+    rows = (
+        field(1, text.encode()) + varint(2 << 3 | 5) + struct.pack("<f", score) + field(3, type_)
+        for text, score, type_ in tokens
+    )
+    ids = field(40, 0) + field(41, 1) + field(42, 2)
+    return b"".join(
+        [
+            *(field(1, row) for row in rows),
+            field(2, field(3, kind) + ids),
+            field(3, field(3, 1) + field(4, merge_spaces)),
+        ]
+    )
+
+
+@cache
+def llama_spm_model() -> bytes:
+    metadata = read_gguf(llama_cpp_models() / "ggml-vocab-llama-spm.gguf").metadata
+    columns = [metadata[f"tokenizer.ggml.{name}"] for name in ("tokens", "scores", "token_type")]
+    texts, scores, kinds = (
+        column.to_list() if isinstance(column, StringArray) else column.tolist() for column in columns
+    )  # type: ignore[union-attr]
+    kinds[:3] = [2, 3, 3]
+    return sentence_piece_model(2, list(zip(texts, scores, kinds, strict=True)))
+
+
+def test_a_sentence_piece_model_gives_the_ids_of_llama_cpp(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.model").write_bytes(llama_spm_model())
+    tokenizer = Tokenizer.from_file(tmp_path)
+    assert (tokenizer.bos_id, tokenizer.eos_ids) == (1, {2})
+    for text in texts(300, 7, []):
+        assert tokenizer.encode(text) == llama_cpp("llama-spm").encode(text), repr(text)
+        assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+def test_a_folder_may_add_tokens_to_a_sentence_piece_model(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.model").write_bytes(llama_spm_model())
+    size = llama_cpp("llama-spm").vocab_size
+    added = {
+        size: {"content": "<|end|>", "special": True, "rstrip": True},
+        size + 1: {"content": "<fn>", "special": False},
+    }
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"added_tokens_decoder": added, "add_bos_token": False}))
+    tokenizer = Tokenizer.from_file(tmp_path)
+    assert tokenizer.encode("<fn>a<|end|> \n", parse_special=True)[1:] == [
+        size + 1,
+        *tokenizer.backend.encode("a", begins=False),
+        size,
+    ]
+    assert size in tokenizer.eos_ids
+    assert not tokenizer.is_control(size + 1)
+    assert size not in tokenizer.encode("<|end|>")
+
+
+def test_a_unigram_model_takes_the_best_sum_of_scores_and_spells_the_rest(tmp_path: Path) -> None:
+    tokens = [("<unk>", 0.0, 2), ("<s>", 0.0, 3), ("</s>", 0.0, 3), *((f"<0x{byte:02X}>", 0.0, 6) for byte in range(256)),
+              ("▁", -1.0, 1), ("a", -3.0, 1), ("b", -3.0, 1), ("ab", -4.0, 1), ("▁a", -3.5, 1), ("ba", -9.0, 1)]  # fmt: skip
+    file = tmp_path / "tokenizer.model"
+    file.write_bytes(sentence_piece_model(1, tokens, merge_spaces=True))
+    tokenizer = Tokenizer.from_file(file)
+    names = [tokens[id_][0] for id_ in tokenizer.encode("  aba  b<0x41>ü ")]
+    spelled = [f"<0x{byte:02X}>" for byte in "<0x41>ü".encode()]
+    assert names == ["▁", "ab", "a", "▁", "b", *spelled, "</s>"]
+    assert tokenizer.decode(tokenizer.encode("ab ü")) == "ab ü"
+
+
+@pytest.mark.parametrize("damage", ["cut", "text", "nothing", "ids"])
+def test_a_damaged_sentence_piece_model_is_a_format_error(tmp_path: Path, damage: str) -> None:
+    whole = llama_spm_model()
+    damaged = {
+        "cut": whole[:-3],
+        "text": b"once upon a time",
+        "nothing": b"",
+        "ids": whole + field(2, field(40, 1 << 20)),
+    }
+    (tmp_path / "tokenizer.model").write_bytes(damaged[damage])
+    with pytest.raises(FileFormatError, match=r"tokenizer\.model"):
+        Tokenizer.from_file(tmp_path)
+
+
+def test_a_sentence_piece_model_of_another_kind_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.model").write_bytes(
+        sentence_piece_model(3, [("<unk>", 0.0, 2), ("<s>", 0.0, 3), ("</s>", 0.0, 3)])
+    )
+    with pytest.raises(UnsupportedError, match="kind 3"):
+        Tokenizer.from_file(tmp_path)
