@@ -206,7 +206,7 @@ def _single(group: Group, target: Target, threads: int, prunes: bool, choice: St
             phases.append(_pack_phase(copy, target))
     packed = retarget_stage(packing.stage, swaps)
     staged = stage_rows(packed, schedule, target)
-    hints = prefetches(staged.stage, schedule)
+    hints = prefetches(staged.stage, schedule, target)
     prologue = (*copied, *staged.prologue)
     body = lower_stage(staged.stage, schedule.levels, schedule.partial, prologue=prologue, hints=hints)
     if prunes:

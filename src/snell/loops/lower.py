@@ -9,7 +9,7 @@ total after it, so that no number takes in more terms than it holds accurately.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from snell.loops.ir import (
     Accumulator,
@@ -18,6 +18,7 @@ from snell.loops.ir import (
     Level,
     Loop,
     LoopKind,
+    Prefetch,
     ReadAccumulator,
     Statement,
     Store,
@@ -28,7 +29,15 @@ from snell.loops.stage import Stage, map_term
 from snell.rewrite.term import Term, load, number, term
 from snell.symbolic import Axis, as_expr
 
-__all__ = ["lower_stage"]
+__all__ = ["Hints", "lower_stage"]
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What each register tile asks for before its sums, and what each innermost step of them asks for."""
+
+    tile: tuple[Prefetch, ...] = ()
+    step: tuple[Prefetch, ...] = ()
 
 
 def lower_stage(
@@ -37,12 +46,14 @@ def lower_stage(
     partial: Sequence[Axis] = (),
     *,
     prologue: tuple[Statement, ...] = (),
-    hints: tuple[Statement, ...] = (),
+    hints: Hints | None = None,
 ) -> tuple[Statement, ...]:
     """The loop nest of a stage under `levels` (outermost first); `partial` reduced axes keep independent partial sums.
 
-    The `prologue` runs at the start of each pass over the result, or first of all; `hints` come before each tile.
+    The `prologue` runs at the start of each pass over the result, or first of all; `hints` come before each tile and in each
+    innermost step of its sums.
     """
+    hints = hints or Hints()
     if not stage.partials:
         return _wrap(levels, (Store(stage.tensor, stage.indices, stage.value),))
     split = _register_point(stage, levels)
@@ -53,20 +64,26 @@ def lower_stage(
     blocks = _block_levels(stage, inner)
     passes = [level for level in outer if level.axis in stage.reduced]
     if passes:
-        sums = (*_wrap(data, _inits(renamed)), *_wrap(inner, updates))
-        nest = _wrap(outer[len(passes) :], (*hints, *sums, *_carried(stage, passes, data, renamed)))
+        sums = (*_wrap(data, _inits(renamed)), *_summed(inner, updates, hints))
+        nest = _wrap(outer[len(passes) :], (*hints.tile, *sums, *_carried(stage, passes, data, renamed)))
         return _wrap(passes, (*prologue, *nest))
     if not blocks:
-        sums = (*_wrap(data, _inits(renamed)), *_wrap(inner, updates))
+        sums = (*_wrap(data, _inits(renamed)), *_summed(inner, updates, hints))
         totals = renamed
     else:
         totals = {old: _total(new) for old, new in renamed.items()}
         added = tuple(Update(totals[old], read(new)) for old, new in renamed.items())
-        block = (*_wrap(data, _inits(renamed)), *_wrap(inner[blocks:], updates), *_wrap(data, added))
+        block = (*_wrap(data, _inits(renamed)), *_summed(inner[blocks:], updates, hints), *_wrap(data, added))
         sums = (*_wrap(data, _inits(totals)), *_wrap(inner[:blocks], block))
     value = _rename(stage.value, totals)
     store = Store(stage.tensor, stage.indices, value)
-    return (*prologue, *_wrap(outer, (*hints, *sums, *_wrap(data, (store,)))))
+    return (*prologue, *_wrap(outer, (*hints.tile, *sums, *_wrap(data, (store,)))))
+
+
+def _summed(levels: Sequence[Level], updates: tuple[Statement, ...], hints: Hints) -> tuple[Statement, ...]:
+    """The loops of the sums, each innermost step of them asking for what comes after."""
+    serial = next((k for k, level in enumerate(levels) if level.kind is not LoopKind.SERIAL), len(levels))
+    return _wrap(levels[:serial], (*hints.step, *_wrap(levels[serial:], updates)))
 
 
 def _carried(

@@ -36,7 +36,7 @@ from snell.graph.primitives import (
 from snell.graph.selection import equates_position, selects_one
 from snell.symbolic import Axis, Expr, View, as_expr
 
-__all__ = ["cut_nodes", "typical_size", "typical_volume"]
+__all__ = ["cut_nodes", "least_typical_size", "typical_size", "typical_volume"]
 
 _EXPENSIVE = 4.0
 _POSITIONAL = 0.1  # comparisons of positions become loop bounds, masks or nothing at all
@@ -54,6 +54,15 @@ def typical_size(expression: object) -> float:
     """
     value = as_expr(expression)
     found = float(value.evaluate({dim: _typical_dim(dim.typical, dim.min, dim.max) for dim in value.dims()}))
+    return found if value.is_constant else max(1.0, found)
+
+
+def least_typical_size(expression: object) -> float:
+    """The same with every dim at its smallest typical value."""
+    value = as_expr(expression)
+    found = float(
+        value.evaluate({dim: min(dim.typical, default=_typical_dim((), dim.min, dim.max)) for dim in value.dims()})
+    )
     return found if value.is_constant else max(1.0, found)
 
 
