@@ -103,10 +103,12 @@ def test_logprobs_are_those_of_the_distribution_without_the_grammar(model: Langu
     assert generation.logprobs[0].logprob == pytest.approx(expected[generation.token_ids[0]], abs=1e-5)
 
 
-def test_a_stream_that_is_left_leaves_no_thread_behind(model: LanguageModel) -> None:
+@pytest.mark.parametrize("taken", [0, 1])
+def test_a_stream_that_is_left_leaves_no_thread_behind(model: LanguageModel, taken: int) -> None:
     before = threading.active_count()
     with model.generate("hello", max_tokens=50, seed=1, json_schema=CITY, stream=True) as stream:
-        next(stream)
+        for _ in range(taken):
+            next(stream)
         assert threading.active_count() == before + 1
     for thread in threading.enumerate():
         if thread.name.startswith("snell-grammar"):

@@ -72,6 +72,7 @@ class GenerationStream:
     def close(self) -> None:
         """Stop generating; the result then says "cancelled" unless the text had ended."""
         self._chunks.close()
+        self._let_go()
 
     @property
     def result(self) -> Generation:
@@ -92,8 +93,12 @@ class GenerationStream:
         try:
             yield from self._steps()
         finally:
-            if self._plan.constraint is not None:
-                self._plan.constraint.close()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Needed where the iteration never began as well."""
+        if self._plan.constraint is not None:
+            self._plan.constraint.close()
 
     def _steps(self) -> Generator[Chunk, None, None]:
         start = time.perf_counter()
