@@ -54,8 +54,26 @@ def coded(value: Term, axes: frozenset[Axis]) -> Coded | None:
     interval = whole_interval(found.whole)
     assert interval is not None
     least, greatest = interval
-    code = add(found.whole, number(-least, found.whole.dtype)) if least else found.whole
-    return Coded(inner, code, least, greatest - least, found.scale, found.offset)
+    return Coded(inner, _from_zero(found.whole, least), least, greatest - least, found.scale, found.offset)
+
+
+def _from_zero(whole: Term, least: int) -> Term:
+    """`whole - least`, its constant addends gathered: the same term however the program spells it."""
+    rest, constant = whole, -least
+    while isinstance(rest.op, Add):
+        known = [_constant(argument) for argument in rest.args]
+        place = 0 if known[0] is not None else 1
+        addend = known[place]
+        if addend is None:
+            break
+        rest, constant = rest.args[1 - place], constant + addend
+    return add(rest, number(constant, rest.dtype))
+
+
+def _constant(item: Term) -> int | None:
+    """The value of a whole number that nothing is loaded for."""
+    interval = whole_interval(item)
+    return interval[0] if interval is not None and interval[0] == interval[1] else None
 
 
 def whole_interval(item: Term) -> Interval | None:

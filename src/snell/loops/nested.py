@@ -29,15 +29,15 @@ _MOST_INNER = 256  # terms that are written out
 
 @dataclass(frozen=True, slots=True)
 class NestedSum:
-    """`product` of `left` (in words of the result's rows) and `right` is summed over `inner` by `row`, in groups of `grouped`.
+    """`product` of a `weight` and an `other` factor is summed over `inner` by the instruction `row`, in groups of `grouped`.
 
-    `left` and `right` are in the order of the instruction; `vector` is the data axis whose positions are its lanes.
+    `vector` is the data axis whose positions are its lanes: one of the weight's alone; `rows` is one of the other's.
     """
 
     stage: Stage
     product: Term
-    left: Term
-    right: Term
+    weight: Term
+    other: Term
     row: GroupedProduct
     inner: tuple[Axis, ...]
     grouped: Axis
@@ -102,8 +102,7 @@ def _nested(stage: Stage, product: Term, row: GroupedProduct, inner: tuple[Axis,
     """The sum with its lanes along the axis that the frozen factor alone has, and groups along words of the other one."""
     factors = converted_factors(product)
     assert factors is not None
-    left, right = factors if factors[0].dtype == row.left else factors[::-1]
-    weight, other = (left, right) if _is_frozen(left) else (right, left)
+    weight, other = factors if _is_frozen(factors[0]) else factors[::-1]
     if not _is_frozen(weight) or not isinstance(other.op, Load):
         return None
     words = [
@@ -115,9 +114,8 @@ def _nested(stage: Stage, product: Term, row: GroupedProduct, inner: tuple[Axis,
     if not words or not lanes or any(not isinstance(axis.extent, int) for axis in lanes):
         return None
     vector = max(lanes, key=stage.extent)
-    return NestedSum(
-        stage, product, left, right, row, inner, words[0], vector, max(rows, key=stage.extent, default=None)
-    )
+    longest = max(rows, key=stage.extent, default=None)
+    return NestedSum(stage, product, weight, other, row, inner, words[0], vector, longest)
 
 
 def _is_frozen(item: Term) -> bool:

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 
 from snell.dtypes import f32, u8
 from snell.graph.primitives import Add, Mod
+from snell.loops.access import access_of
 from snell.loops.codes import whole_interval
 from snell.loops.ir import (
     Accumulator,
@@ -40,7 +41,6 @@ from snell.loops.nested import NestedSum, nested_value
 from snell.loops.packing import Packing, packed_operand
 from snell.loops.stage import map_term
 from snell.loops.tensor import TensorAxis
-from snell.loops.tile import reduced_rank
 from snell.rewrite.arithmetic import add, multiply
 from snell.rewrite.substitution import substitute
 from snell.rewrite.term import Cast, FloorDivide, Load, Term, cast, load, number, term, walk
@@ -98,7 +98,7 @@ class _Packs:
                 tensor = TensorAxis(grouped, nested.row.group, nested.row.lanes, (item,))
             inner = [axis for axis in item.free if axis == grouped or axis in nested.inner]
             outer = [axis for axis in _serial_order(nested) if axis in item.free]
-            order = (*outer, *sorted(inner, key=lambda axis: (axis == grouped, str(axis))))
+            order = (*outer, *sorted(inner, key=lambda axis: (axis == grouped, -_stride(nested, axis))))
             buffer, stage = packed_operand(
                 nested.stage, item, nested.vector, nested.row.lanes, order, tensor, len(self.copies)
             )
@@ -143,7 +143,13 @@ def _zero(accumulator: Accumulator) -> Term:
 
 
 def _serial_order(nested: NestedSum) -> list[Axis]:
-    return sorted(nested.outer, key=lambda axis: -reduced_rank(nested.stage, axis))
+    """As the rows' positions follow each other, whatever the weight's format: programs on one weight share its copy."""
+    return sorted(nested.outer, key=lambda axis: -_stride(nested, axis))
+
+
+def _stride(nested: NestedSum, axis: Axis) -> float:
+    """How far apart the rows' neighbours along an axis lie."""
+    return access_of(nested.other).stride(axis) or 0.0
 
 
 def _sums(
@@ -188,7 +194,7 @@ def _with_packed(item: Term, nested: NestedSum, packs: _Packs) -> Term:
 def _products(nested: NestedSum, packs: _Packs) -> tuple[Axis, tuple[Term, ...]]:
     """The axis whose positions are grouped, and the products at one of them: one for each code in a byte."""
     grouped = nested.grouped
-    weight, other = (nested.left, nested.right) if _is_weight(nested.left) else (nested.right, nested.left)
+    weight, other = nested.weight, nested.other
     parts = _parts_of_byte(nested, weight)
     if parts == 1:
         return grouped, (_product(nested, packs.packed(weight, grouped), other),)
@@ -210,10 +216,6 @@ def _products(nested: NestedSum, packs: _Packs) -> tuple[Axis, tuple[Term, ...]]
 def _wide(code: Term) -> Term:
     """A code as the float that was made a byte of."""
     return code.args[0] if isinstance(code.op, Cast) and code.args[0].dtype == f32 else cast(code, f32)
-
-
-def _is_weight(item: Term) -> bool:
-    return all(part.op.tensor.frozen for part in walk(item) if isinstance(part.op, Load))
 
 
 def _parts_of_byte(nested: NestedSum, weight: Term) -> int:
