@@ -173,10 +173,60 @@ FITS = (
     _odd("SINH", mp.sinh, "1.0", 3, 8),
     _odd("ASIN", mp.asin, "0.5", 4, 14),
     _odd("ATAN", mp.atan, mp.tan(mp.pi / 8) * mp.mpf("1.0001"), 4, 12),
-    Fit("ERF", _root(lambda x: mp.erf(x) / x - 1), TINY, mp.mpf(1), _root(lambda x: x / mp.erf(x)), 6, 14),
+    Fit("ERF", _root(lambda x: mp.erf(x) / x - 1), TINY, mp.mpf(1), _root(lambda x: x / mp.erf(x)), None, 14),
     Fit("ERFC", _scaled_erfc, ERFC_LOW, ERFC_HIGH, lambda t: 1 / _scaled_erfc(t), None, 22),
-    Fit("ERF_HIGH", lambda t: mp.erf(t + mp.mpf("2.5")), mp.mpf("-1.5"), mp.mpf("1.43"), lambda t: 1, 14, None),
 )  # fmt: skip
+
+PIECES, PIECE_DEGREE = 16, 5
+ERF_SCALE = 3.85  # pieces to a unit
+
+
+def _step() -> float:
+    return _round(1 / mp.mpf(_round(ERF_SCALE, np.float32)), np.float32)
+
+
+def _missing(centre: Any, d: Any) -> Any:
+    """erf - 1, let go to 0 between 0.055 and 0.005 below the last piece's centre: half a last place or less is left."""
+    return (mp.erf(centre + d) - 1) * min(1, max(0, (mp.mpf("-0.005") - d) / mp.mpf("0.05")))
+
+
+def _erf_pieces() -> list[list[float]]:
+    """Coefficients of erf in f32 around k·ERF_STEP for each k.
+
+    The first are those of erf(x)/x - 1, an x lower.  The last end in exactly 1, as erf rounds to.
+    """
+    inverse = mp.mpf(_step())
+    half = mp.mpf("0.500001") / mp.mpf(ERF_SCALE)
+    first = Fit("", lambda d: mp.erf(d) / d - 1, TINY, half, lambda d: d / mp.erf(d), PIECE_DEGREE - 1, None)
+    found = [[0.0, *fitted(first, PIECE_DEGREE - 1, np.float32)[0]]]
+    for k in range(1, PIECES - 1):
+        piece = Fit(
+            "",
+            lambda d, c=k * inverse: mp.erf(c + d),
+            -half,
+            half,
+            lambda d, c=k * inverse: 1 / mp.erf(c + d),
+            PIECE_DEGREE,
+            None,
+        )
+        found.append(fitted(piece, PIECE_DEGREE, np.float32)[0])
+    centre = (PIECES - 1) * inverse
+    last = Fit(
+        "", lambda d: _missing(centre, d) / d, -half, mp.mpf("3.93") - centre, lambda d: d, PIECE_DEGREE - 1, None
+    )
+    found.append([1.0, *fitted(last, PIECE_DEGREE - 1, np.float32)[0]])
+    return found
+
+
+def _write_pieces() -> None:
+    """One table a degree: the coefficient of every piece."""
+    sys.stdout.write(f"\nERF_SCALE: Final = {_round(ERF_SCALE, np.float32)!r}\n")
+    sys.stdout.write(f"ERF_STEP: Final = {_step()!r}\n")
+    sys.stdout.write("ERF_PIECES: Final[tuple[tuple[float, ...], ...]] = (\n")
+    for column in zip(*_erf_pieces(), strict=True):
+        text = textwrap.fill(", ".join(repr(c) for c in column) + ",", 112)
+        sys.stdout.write(f"    (\n{textwrap.indent(text, ' ' * 8)}\n    ),\n")
+    sys.stdout.write(")  # fmt: skip\n")
 
 
 def _variants(fit: Fit) -> list[tuple[str, int, type[np.floating[Any]], float]]:
@@ -201,6 +251,8 @@ def main(names: list[str]) -> None:
             text = textwrap.fill(", ".join(repr(c) for c in coefficients) + ",", 112)
             out.write(f'    "{key}": (\n{textwrap.indent(text, " " * 8)}\n    ),\n')
         out.write("}  # fmt: skip\n")
+    if not names or "ERF_PIECES" in names:
+        _write_pieces()
 
 
 if __name__ == "__main__":

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from snell.dtypes import DType, bf16, f32, f64, i8, i32, u8
 
 __all__ = [
-    "ALIASING", "AVX2", "AVX512", "AVX512_SCALINGS", "BF16_PAIRS", "BYTE_QUADS", "BYTE_QUADS_256", "NEON", "PLACE_STEP",
-    "STAGGER", "GroupedProduct", "Scaling", "Target",
+    "ALIASING", "AVX2", "AVX2_LOOKUPS", "AVX512", "AVX512_LOOKUPS", "AVX512_SCALINGS", "BF16_PAIRS", "BYTE_QUADS",
+    "BYTE_QUADS_256", "NEON", "PLACE_STEP", "STAGGER", "GroupedProduct", "Lookup", "Scaling", "Target",
 ]  # fmt: skip
 
 ALIASING = 4096
@@ -54,6 +54,20 @@ class Scaling:
     lanes: int
 
 
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """An instruction that gives each lane the element of a register that its index names: `a[i] = table[index[i] mod lanes]`.
+
+    `instruction` is LLVM's name for it; it takes the table and the indices.
+    """
+
+    instruction: str
+    dtype: DType
+    lanes: int
+
+
+AVX2_LOOKUPS = (Lookup("llvm.x86.avx2.permps", f32, 8),)
+AVX512_LOOKUPS = (Lookup("llvm.x86.avx512.permvar.sf.512", f32, 16),)
 AVX512_SCALINGS = (
     Scaling("llvm.x86.avx512.mask.scalef.ps.512", f32, 16),
     Scaling("llvm.x86.avx512.mask.scalef.pd.512", f64, 8),
@@ -86,6 +100,7 @@ class Target:
     has_bf16: bool = False
     products: tuple[GroupedProduct, ...] = ()
     scalings: tuple[Scaling, ...] = ()
+    lookups: tuple[Lookup, ...] = ()
 
     def lanes(self, dtype: DType) -> int:
         """Elements of `dtype` in one vector register."""
@@ -104,6 +119,7 @@ AVX2 = Target(
     l2_bytes=512 << 10,
     l3_bytes=16 << 20,
     has_f16c=True,
+    lookups=AVX2_LOOKUPS,
 )
 AVX512 = Target(
     name="avx512",
@@ -119,6 +135,7 @@ AVX512 = Target(
     has_f16c=True,
     l2_ways=16,
     scalings=AVX512_SCALINGS,
+    lookups=AVX512_LOOKUPS,
 )
 NEON = Target(
     name="neon",

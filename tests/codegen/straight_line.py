@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -12,9 +13,10 @@ from snell.codegen.assembler import Value
 from snell.codegen.host import host_target
 from snell.codegen.literals import literal, scaling_call, suffix, type_text
 from snell.codegen.llvm import Library, compile_object, load
+from snell.codegen.lookup import Emission, looked_up
 from snell.codegen.vector_math import emit_function
 from snell.dtypes import DType, bool_, f32
-from snell.targets import Scaling, Target
+from snell.targets import Lookup, Scaling, Target
 
 Array = np.ndarray[Any, Any]
 
@@ -66,6 +68,12 @@ class StraightLine:
         self.declarations.add(declaration)
         return self._emit(text, row.dtype, row.lanes)
 
+    def looked_up(self, row: Lookup | None, table: Sequence[float], dtype: DType, index: Value) -> Value:
+        def emit(text: str, *_: str) -> str:
+            return self._emit(text, dtype, 0).text
+
+        return looked_up(Emission(emit, self.declarations.add), row, table, dtype, index)
+
 
 def module(name: str, dtype: DType, lanes: int, target: Target) -> str:
     """`apply(input, output, count)`: the function over an array, one vector (or scalar) a step."""
@@ -93,12 +101,19 @@ done:
 
 
 @cache
-def _compiled(name: str, dtype: DType, lanes: int) -> Library:
-    target = host_target()
+def _compiled(name: str, dtype: DType, lanes: int, target: Target | None = None) -> Library:
+    target = target or host_target()
     return load(compile_object(module(name, dtype, lanes, target), target), ["apply"])
 
 
-def evaluate(name: str, x: Array, dtype: DType = f32, lanes: int | None = None, out: Array | None = None) -> Array:
+def evaluate(
+    name: str,
+    x: Array,
+    dtype: DType = f32,
+    lanes: int | None = None,
+    out: Array | None = None,
+    target: Target | None = None,
+) -> Array:
     """Our result for every element; the count must be a multiple of the lanes."""
     lanes = host_target().lanes(dtype) if lanes is None else lanes
     assert x.dtype == dtype.numpy
@@ -106,7 +121,7 @@ def evaluate(name: str, x: Array, dtype: DType = f32, lanes: int | None = None, 
     assert x.size % max(1, lanes) == 0
     result = np.empty_like(x) if out is None else out
     signature = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
-    signature(_compiled(name, dtype, lanes)["apply"])(x.ctypes.data, result.ctypes.data, x.size)
+    signature(_compiled(name, dtype, lanes, target)["apply"])(x.ctypes.data, result.ctypes.data, x.size)
     return result
 
 

@@ -6,6 +6,7 @@ f32 against float64 and f64 against 80-bit long doubles (erf: mpmath).  `benchma
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import mpmath
 import numpy as np
@@ -13,11 +14,12 @@ import pytest
 from tests.codegen.straight_line import Array, StraightLine, evaluate, module, ulp_errors
 
 from snell.codegen.assembler import Value
+from snell.codegen.host import host_target
 from snell.codegen.llvm import assembly
 from snell.codegen.vector_math import FUNCTIONS, emit_function
 from snell.dtypes import DType, f16, f32, f64
 from snell.errors import CompileError
-from snell.targets import AVX2, AVX512, NEON, Target
+from snell.targets import AVX2, AVX2_LOOKUPS, AVX512, NEON, Lookup, Target
 
 # Greatest error in units of the last place: (f32, f64).
 BOUNDS = {
@@ -126,6 +128,18 @@ def test_scalars_and_any_vector_length_agree_bit_for_bit(name: str, dtype: DType
     wide = evaluate(name, x, dtype)
     for lanes in (0, 1, 2, 3, 16):
         assert np.array_equal(evaluate(name, x, dtype, lanes), wide, equal_nan=True), lanes
+
+
+@pytest.mark.parametrize("lookups", [AVX2_LOOKUPS, ()], ids=["halves of a table", "a table in memory"])
+@pytest.mark.parametrize("lanes", [0, 3, 8, 16])
+def test_tables_give_the_same_with_shorter_registers_and_without_an_instruction(
+    lanes: int, lookups: tuple[Lookup, ...], single: Array
+) -> None:
+    if lookups and not host_target().lookups:
+        pytest.skip("this processor has no instruction for it")
+    x = single[:30_720].copy()
+    other = replace(host_target(), lookups=lookups)
+    assert np.array_equal(evaluate("erf", x, f32, lanes, target=other), evaluate("erf", x, f32, 16), equal_nan=True)
 
 
 @pytest.mark.parametrize("target", [AVX2, AVX512, NEON], ids=lambda t: t.name)

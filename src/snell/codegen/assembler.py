@@ -6,11 +6,12 @@ straight-line text.  A `Value` is an SSA name (or literal) with a dtype and a la
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from snell.dtypes import DType
-from snell.targets import Scaling
+from snell.targets import Lookup, Scaling
 
 __all__ = ["Assembler", "Value"]
 
@@ -57,4 +58,8 @@ class Assembler(Protocol):
 
     def scaled(self, row: Scaling, significand: Value, power: Value) -> Value:
         """significand·2^power by an instruction of the target, for values of the row's dtype and lanes."""
+        ...
+
+    def looked_up(self, row: Lookup | None, table: Sequence[float], dtype: DType, index: Value) -> Value:
+        """`table[index mod len(table)]` in each lane, by an instruction of the target if one is given; see `lookup`."""
         ...

@@ -9,7 +9,16 @@ from typing import Any
 
 import llvmlite.binding
 
-from snell.targets import AVX512_SCALINGS, BF16_PAIRS, BYTE_QUADS, BYTE_QUADS_256, GroupedProduct, Target
+from snell.targets import (
+    AVX2_LOOKUPS,
+    AVX512_LOOKUPS,
+    AVX512_SCALINGS,
+    BF16_PAIRS,
+    BYTE_QUADS,
+    BYTE_QUADS_256,
+    GroupedProduct,
+    Target,
+)
 
 __all__ = ["host_target"]
 
@@ -43,6 +52,7 @@ def host_target() -> Target:
         l2_ways=caches[2][1],
         has_bf16=bool(features.get("avx512bf16")),
         scalings=AVX512_SCALINGS if has_avx512 else (),
+        lookups=AVX512_LOOKUPS if has_avx512 else AVX2_LOOKUPS if features.get("avx2") else (),
         products=_products(features, has_avx512),
     )
 

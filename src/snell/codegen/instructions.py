@@ -8,9 +8,10 @@ from fractions import Fraction
 
 from snell.codegen.assembler import Value
 from snell.codegen.literals import literal, register_type, scaling_call, suffix, type_text
+from snell.codegen.lookup import Emission, looked_up
 from snell.codegen.scope import Scopes
 from snell.dtypes import DType, bool_, f16, f32, i64
-from snell.targets import Scaling, Target
+from snell.targets import Lookup, Scaling, Target
 
 __all__ = ["Instructions"]
 
@@ -60,6 +61,9 @@ class Instructions:
         text, declaration = scaling_call(row, significand, power)
         self.scopes.declarations.add(declaration)
         return Value(self.scopes.emit(text, significand.text, power.text), row.dtype, row.lanes)
+
+    def looked_up(self, row: Lookup | None, table: Sequence[float], dtype: DType, index: Value) -> Value:
+        return looked_up(Emission(self.scopes.emit, self.scopes.declarations.add), row, table, dtype, index)
 
     # -- beyond the protocol
 

@@ -13,7 +13,7 @@ from typing import Final
 from snell.codegen.assembler import Assembler, Value
 from snell.codegen.vector_math.coefficients import Coefficients
 from snell.dtypes import DType, f32, f64, i32, i64
-from snell.targets import Scaling
+from snell.targets import Lookup, Scaling
 
 __all__ = ["Arithmetic", "Format", "Operand"]
 
@@ -44,14 +44,22 @@ _FORMATS: Final = {f32: Format(23, 127, i32), f64: Format(52, 1023, i64)}
 class Arithmetic:
     """Operators over `Value`s of `dtype` and `lanes`; Python numbers become splatted literals."""
 
-    __slots__ = ("_scaling", "assembler", "dtype", "format", "lanes")
+    __slots__ = ("_lookup", "_scaling", "assembler", "dtype", "format", "lanes")
 
-    def __init__(self, assembler: Assembler, dtype: DType, lanes: int, scalings: Sequence[Scaling] = ()) -> None:
+    def __init__(
+        self,
+        assembler: Assembler,
+        dtype: DType,
+        lanes: int,
+        scalings: Sequence[Scaling] = (),
+        lookups: Sequence[Lookup] = (),
+    ) -> None:
         self.assembler = assembler
         self.dtype = dtype
         self.lanes = lanes
         self.format = _FORMATS[dtype]
         self._scaling = next((row for row in scalings if (row.dtype, row.lanes) == (dtype, lanes)), None)
+        self._lookup = next((row for row in lookups if row.dtype == dtype), None)
 
     def value(self, operand: Operand) -> Value:
         """The operand, a literal splatted."""
@@ -99,6 +107,10 @@ class Arithmetic:
     def scaled(self, significand: Value, power: Value) -> Value | None:
         """significand·2^power for a whole number of any size, rounded once; None where no instruction does that."""
         return None if self._scaling is None else self.assembler.scaled(self._scaling, significand, power)
+
+    def looked_up(self, table: Sequence[float], index: Value) -> Value:
+        """The entry of a table of 2^n numbers that the low bits of an integer name."""
+        return self.assembler.looked_up(self._lookup, table, self.dtype, index)
 
     def magnitude(self, x: Value) -> Value:
         return self.assembler.intrinsic("llvm.fabs", x)

@@ -49,4 +49,5 @@ def emit_function(name: str, assembler: Assembler, argument: Value, target: Targ
         raise CompileError(f"expected one of {', '.join(sorted(FUNCTIONS))}, received the function {name!r}")
     if argument.dtype not in (f32, f64):
         raise CompileError(f"{name} is computed in f32 or f64, received {argument.dtype}; convert before and after")
-    return function(Arithmetic(assembler, argument.dtype, argument.lanes, target.scalings), argument)
+    arithmetic = Arithmetic(assembler, argument.dtype, argument.lanes, target.scalings, target.lookups)
+    return function(arithmetic, argument)
