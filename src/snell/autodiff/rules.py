@@ -2,8 +2,8 @@
 
 Where a derivative is not defined: elements that share a maximum share its cotangent equally; √0 has derivative inf, as
 in the limit; `sign`, comparisons, rounding and integers have none.  A cotangent that a selection made 0 stays exactly 0
-through element-wise arithmetic, whatever the derivative there is: the selection is applied again to each product
-(`selections`), so the branch that `where` does not take contributes 0 even where it is inf or NaN.
+through element-wise arithmetic, whatever the derivative there is: the selection is applied again to each product,
+so the branch that `where` does not take contributes 0 even where it is inf or NaN.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def cotangents(builder: Builder, node: Node, cotangent: Operand) -> Sequence[Ope
         case Add():
             found = [g, g]
         case Mul():
-            found = [_factor(g, x[1], node.operands[0]), _factor(g, x[0], node.operands[1])]
+            found = [_factor(g, x[0], x[1]), _factor(g, x[1], x[0])]
         case Mod():
             found = [g, _scaled(g, (y - x[0]) / x[1])]
         case SumReduce(axes):
@@ -70,22 +70,22 @@ def cotangents(builder: Builder, node: Node, cotangent: Operand) -> Sequence[Ope
     return [None if value is None else value.seen for value in found]
 
 
-def _factor(g: Value, other: Value, operand: Operand) -> Value | None:
+def _factor(g: Value, factor: Value, other: Value) -> Value | None:
     """The cotangent of one factor of a product; a bool selects and has none."""
-    if operand.dtype == bool_:
+    if factor.seen.dtype == bool_:
         return None
     if other.seen.dtype == bool_:
         return other.apply(Mul(), g)
-    # A factor that is repeated is summed over afterwards: a product sum, which selections would slow down.
-    return _scaled(g, other) if operand.is_whole else g * other
+    # Where both factors are repeated this is a term of a product sum, which selections would slow down.
+    return _scaled(g, other) if factor.seen.is_whole or other.seen.is_whole else g * other
 
 
 def _scaled(g: Value, derivative: Value) -> Value:
     """g·derivative, 0 wherever a selection made g 0."""
-    return functools.reduce(lambda total, c: c.apply(Mul(), total), selections(g), g * derivative)
+    return functools.reduce(lambda total, c: c.apply(Mul(), total), _selections(g), g * derivative)
 
 
-def selections(g: Value) -> list[Value]:
+def _selections(g: Value) -> list[Value]:
     """The conditions under which g is more than a selected 0: the bool factors of the products it consists of."""
     found: list[Operand] = []
     pending = [g.seen]

@@ -23,7 +23,7 @@ from snell.graph.primitives import Input, ScalarFunction
 from snell.graph.replay import Replay
 from snell.symbolic import show_shape
 
-__all__ = ["custom_vjp", "remat", "stop_gradient"]
+__all__ = ["custom_vjp", "differentiated_as", "remat", "stop_gradient"]
 
 
 def stop_gradient(tree: Any) -> Any:
@@ -31,6 +31,14 @@ def stop_gradient(tree: Any) -> Any:
     leaves = Leaves.of(tree, "value")
     nothing = Pullback(Graph(()), ("cotangent",), ())
     return trees.unflatten(leaves.structure, [_wrapped([t], [], nothing, t.trace)[0] for t in leaves.tensors])
+
+
+def differentiated_as(value: Tensor, other: Tensor) -> Tensor:
+    """The value of one tensor with the gradient of another, which is equal wherever that matters."""
+    given = Input("cotangent", value.shape, value.dtype)
+    graph = Graph((("out0", full_view(Builder().add(given))),))
+    pullback = Pullback(graph, ("other", "cotangent"), (1,))
+    return _wrapped([value], [other.operand], pullback, value.trace)[0]
 
 
 def custom_vjp(
