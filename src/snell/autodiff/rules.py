@@ -8,7 +8,6 @@ so the branch that `where` does not take contributes 0 even where it is inf or N
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
@@ -38,8 +37,12 @@ from snell.symbolic import View, coordinates
 
 __all__ = ["cotangents"]
 
-_LN_2 = Fraction(math.log(2.0))
-_PER_LN_2 = Fraction(math.log2(math.e))
+# Reciprocals of the constants by which exp and log are written, so that these products are exactly 1.
+_LN_2 = 1 / Fraction(math.log2(math.e))
+_PER_LN_2 = 1 / Fraction(math.log(2.0))
+
+# Operations through which a selection is looked for: more than an expression between two selections has.
+_DEPTH = 8
 
 
 def cotangents(builder: Builder, node: Node, cotangent: Operand) -> Sequence[Operand | None]:
@@ -82,20 +85,20 @@ def _factor(g: Value, factor: Value, other: Value) -> Value | None:
 
 def _scaled(g: Value, derivative: Value) -> Value:
     """g·derivative, 0 wherever a selection made g 0."""
-    return functools.reduce(lambda total, c: c.apply(Mul(), total), _selections(g), g * derivative)
+    total = g * derivative
+    for condition in _selections(g.seen, _DEPTH):
+        total = Value(g.builder, condition).apply(Mul(), total)
+    return total
 
 
-def _selections(g: Value) -> list[Value]:
-    """The conditions under which g is more than a selected 0: the bool factors of the products it consists of."""
-    found: list[Operand] = []
-    pending = [g.seen]
-    while pending:
-        operand = pending.pop()
-        if isinstance(operand.node.op, Mul):
-            factors = [Operand(o.node, o.view.then(operand.view)) for o in operand.node.operands]
-            found += [factor for factor in factors if factor.dtype == bool_]
-            pending += [factor for factor in factors if factor.dtype != bool_]
-    return [Value(g.builder, operand) for operand in dict.fromkeys(found)]
+def _selections(operand: Operand, depth: int) -> dict[Operand, None]:
+    """Conditions without which a cotangent is a selected 0: bool factors, and those that all parts of a sum share."""
+    node = operand.node
+    if not isinstance(node.op, Mul | Add) or depth == 0:
+        return {}
+    parts = [Operand(o.node, o.view.then(operand.view)) for o in node.operands]
+    first, second = (dict.fromkeys([p]) if p.dtype == bool_ else _selections(p, depth - 1) for p in parts)
+    return first | second if isinstance(node.op, Mul) else {c: None for c in first if c in second}
 
 
 def _cast(g: Value, x: Value) -> Value | None:

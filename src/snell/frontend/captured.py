@@ -16,7 +16,7 @@ from snell.frontend.context import Trace, common_trace
 from snell.frontend.leaves import Leaves
 from snell.frontend.promotion import as_tensor
 from snell.frontend.tensor import Tensor
-from snell.graph.node import Node, Operand
+from snell.graph.node import Node, Operand, full_view
 from snell.graph.primitives import Input
 from snell.graph.replay import Replay
 
@@ -75,9 +75,8 @@ class Captured:
         replay = Replay(target.builder, self.outside(target, known))
         found = [Tensor(self._checked(replay, operand), target) for operand in operands]
         for check, guarded in self.trace.checks:
-            if guarded in replay.made:
-                condition, value = replay(check.condition), replay(check.value)
-                target.check(condition, value, check.message, replay.made[guarded].node)
+            condition, value, result = (replay(o) for o in (check.condition, check.value, full_view(guarded)))
+            target.check(condition, value, check.message, result.node)
         return found
 
     @staticmethod

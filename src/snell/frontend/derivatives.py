@@ -6,6 +6,7 @@ symbolic sizes.  What the function closes over is constant.  What is not defined
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -42,6 +43,7 @@ def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux
     """
     both = value_and_grad(function, argnums, has_aux)
 
+    @functools.wraps(function)
     def gradient(*arguments: Any, **named: Any) -> Any:
         value, found = both(*arguments, **named)
         return (found, value[1]) if has_aux else found
@@ -58,6 +60,7 @@ def value_and_grad(
     """
     numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
 
+    @functools.wraps(function)
     def value_and_gradient(*arguments: Any, **named: Any) -> Any:
         def of_chosen(*chosen: Any) -> Any:
             every = list(arguments)

@@ -5,6 +5,7 @@ vmap(function, in_axes=0, out_axes=0)(*arguments)
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from snell.frontend.ops.movement import movedim
 from snell.frontend.promotion import as_tensor
 from snell.frontend.shapes import normal_axis
 from snell.frontend.tensor import Tensor
+from snell.graph.node import full_view
 from snell.symbolic import Size, show_shape
 
 __all__ = ["vmap"]
@@ -31,6 +33,7 @@ def vmap(function: Callable[..., Any], in_axes: Axes = 0, out_axes: int = 0) -> 
     argument; None for an argument that all examples share.  Raises ShapeError where the extents differ.
     """
 
+    @functools.wraps(function)
     def over_examples(*arguments: Any) -> Any:
         axes = tuple(in_axes) if isinstance(in_axes, Sequence) else (in_axes,) * len(arguments)
         if len(axes) != len(arguments):
@@ -87,8 +90,7 @@ def _example(argument: Any, axis: int | None) -> Any:
 
 def _move_checks(captured: Captured, batching: Batching) -> None:
     for check, guarded in captured.trace.checks:
-        if guarded in batching.batched or guarded in batching.plain:
-            batching.run([check.condition, check.value])
-            condition, value = batching.many(check.condition), batching.many(check.value)
-            made = batching.batched.get(guarded) or batching.plain[guarded]
-            captured.home.check(condition, value, check.message, made.node)
+        operands = (check.condition, check.value, full_view(guarded))
+        batching.run(operands)
+        condition, value, result = (batching.many(operand) for operand in operands)
+        captured.home.check(condition, value, check.message, result.node)
