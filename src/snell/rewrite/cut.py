@@ -316,6 +316,8 @@ def _core_cost(state: _State, operand: Operand, bound: frozenset[Axis]) -> float
 
 def _own_cost(node: Node) -> float:
     match node.op:
+        case ScalarFunction("barrier"):
+            return 0.0
         case ScalarFunction() | Unary():
             return 4.0
         case Contiguous():
