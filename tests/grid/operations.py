@@ -11,7 +11,7 @@ __all__ = ["ALIASES", "NOT_OPERATIONS", "OPERATIONS", "operation_names"]
 
 OPERATIONS: tuple[Operation, ...] = (*ELEMENTWISE, *ARRAYS, *NETWORKS)
 
-# Public names that compute nothing, and `scan`, which takes a function (tests/engine/test_scan.py).
+# Public names that compute nothing, and those that take a function (tests/engine/test_scan.py, tests/autodiff).
 NOT_OPERATIONS = frozenset(
     {
         "DTypeLike",
@@ -21,6 +21,14 @@ NOT_OPERATIONS = frozenset(
         "TensorSpec",
         "Trace",
         "Traced",
+        "custom_vjp",
+        "grad",
+        "jvp",
+        "remat",
+        "stop_gradient",
+        "value_and_grad",
+        "vjp",
+        "vmap",
         "as_dtype",
         "methods",
         "scan",

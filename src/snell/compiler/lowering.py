@@ -39,6 +39,7 @@ from snell.loops.narrow import narrow_products
 from snell.loops.plan import HEURISTICS
 from snell.loops.reorder import reorder_results
 from snell.loops.retarget import rebuilt_stage
+from snell.loops.rounding import round_rows
 from snell.loops.split import split_reductions
 from snell.loops.stage import Stage, stages_of
 from snell.loops.streaming import group_with_streams
@@ -171,6 +172,7 @@ def _grouped(
     with passes.times.measure("stages"):
         stages = _stages(program)
         if passes.narrows:
+            stages = round_rows(stages, passes.target)
             stages = narrow_products(stages, {*kept, *updated}, passes.target)
     with passes.times.measure("group"):
         if passes.refines:

@@ -7,7 +7,7 @@ the cache folder by the next process, which then lowers and compiles nothing.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -69,9 +69,9 @@ class Prepared:
     def frozen(self) -> tuple[str, ...]:
         return self.assembled.frozen
 
-    def bind(self, frozen: Mapping[str, Any], pool: Pool) -> Executable:
-        """The executable with these weights."""
-        return bind(self.assembled, frozen, pool)
+    def bind(self, frozen: Mapping[str, Any], pool: Pool, packed: MutableMapping[str, Any] | None = None) -> Executable:
+        """The executable with these weights; programs on the same weights share what is `packed`."""
+        return bind(self.assembled, frozen, pool, packed)
 
 
 @dataclass(slots=True, weakref_slot=True)

@@ -2,6 +2,8 @@
 
 from snell.frontend import methods
 from snell.frontend.context import Trace
+from snell.frontend.custom import custom_vjp, remat, stop_gradient
+from snell.frontend.derivatives import grad, jvp, value_and_grad, vjp
 from snell.frontend.evaluator import Evaluator
 from snell.frontend.ops import random
 from snell.frontend.ops.activation import (
@@ -157,6 +159,7 @@ from snell.frontend.promotion import DTypeLike, as_dtype, as_tensor
 from snell.frontend.scan import scan
 from snell.frontend.tensor import Tensor, TensorLike
 from snell.frontend.trace import TensorSpec, Traced, trace
+from snell.frontend.vectorised import vmap
 
 __all__ = [
     "DTypeLike",
@@ -214,6 +217,7 @@ __all__ = [
     "cummin",
     "cumprod",
     "cumsum",
+    "custom_vjp",
     "diagonal",
     "divide",
     "dot",
@@ -237,6 +241,7 @@ __all__ = [
     "gather",
     "gelu",
     "global_avg_pool",
+    "grad",
     "greater",
     "greater_equal",
     "group_norm",
@@ -247,6 +252,7 @@ __all__ = [
     "isfinite",
     "isinf",
     "isnan",
+    "jvp",
     "layer_norm",
     "leaky_relu",
     "left_shift",
@@ -292,6 +298,7 @@ __all__ = [
     "reciprocal",
     "relu",
     "relu6",
+    "remat",
     "repeat",
     "reshape",
     "right_shift",
@@ -322,6 +329,7 @@ __all__ = [
     "squeeze",
     "stack",
     "std",
+    "stop_gradient",
     "subtract",
     "sum",
     "take",
@@ -340,7 +348,10 @@ __all__ = [
     "unflatten",
     "unsqueeze",
     "update_rows",
+    "value_and_grad",
     "var",
+    "vjp",
+    "vmap",
     "where",
     "window",
     "zeros",

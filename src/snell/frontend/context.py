@@ -19,6 +19,7 @@ from typing import Any, Final
 from snell.dtypes import from_numpy
 from snell.errors import GraphError
 from snell.frontend.evaluator import Array, Evaluator, Interpreter
+from snell.graph.custom import plain
 from snell.graph.node import Builder, Check, Graph, Node, Operand
 from snell.graph.primitives import Input, Op
 from snell.symbolic import Shape, View
@@ -99,7 +100,11 @@ class Trace:
             self._checks.append(found)
 
     def graph(self, outputs: Sequence[tuple[str, Operand]], *, all_checks: bool = True) -> Graph:
-        """The outputs with every check, or only with those that the outputs depend on; equal checks are made once."""
+        """The outputs with every check, or only with those that the outputs depend on, ready to be run."""
+        return plain(self._graph(outputs, all_checks=all_checks))
+
+    def _graph(self, outputs: Sequence[tuple[str, Operand]], *, all_checks: bool) -> Graph:
+        """As `graph`, of this trace's own nodes; equal checks are made once."""
         reached = None if all_checks else set(Graph(tuple(outputs)).nodes())
         found = (one.check for one in self._checks if reached is None or one.guarded in reached)
         return Graph(tuple(outputs), tuple(dict.fromkeys(found)))
@@ -125,7 +130,7 @@ class Trace:
             return operand
         if not other.floating:
             return self._capture(other, operand)
-        graph = other.graph([("adopted", operand)], all_checks=False)
+        graph = other._graph([("adopted", operand)], all_checks=False)
         for node in graph.nodes():
             if node not in self._adopted:
                 self._adopted[node] = self._replayed(other, node)

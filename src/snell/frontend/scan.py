@@ -9,20 +9,18 @@ nor row is computed once, outside (`frontend.body`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from snell import trees
 from snell.errors import DTypeError, GraphError, ShapeError
 from snell.frontend.body import extracted
 from snell.frontend.context import Trace, common_trace
+from snell.frontend.leaves import Leaves, leaf_tensor
 from snell.frontend.promotion import as_tensor, cast_to
 from snell.frontend.shapes import SizeLike, as_shape
 from snell.frontend.tensor import Tensor
-from snell.graph.node import Operand
-from snell.graph.primitives import Contiguous, Input, Source
+from snell.graph.primitives import Input
+from snell.graph.replay import stored
 from snell.graph.scan import Scan
 from snell.symbolic import Size, as_size, show_shape
 
@@ -42,8 +40,8 @@ def scan(
 
     Raises ShapeError, DTypeError or GraphError where the carry changes or the rows do not fit, naming the leaf.
     """
-    first = _Leaves.of(carry, "carry")
-    walked = _Leaves.of(xs, "xs")
+    first = Leaves.of(carry, "carry")
+    walked = Leaves.of(xs, "xs")
     size = _length(walked, length)
     trace = Trace(capturing=True)
     carried = [_stand_in(trace, t.shape, t) for t in first.tensors]
@@ -64,7 +62,7 @@ def scan(
     stand_ins = [t.operand.node for t in (*carried, *rows)]
     loop, invariants = extracted(trace, home, stand_ins, [t.operand for t in outputs], len(carried), size)
     given = [as_tensor(t, home).operand for t in (*first.tensors, *walked.tensors)]
-    operands = [_stored(operand, home) for operand in (*given, *invariants)]
+    operands = [stored(home.builder, operand) for operand in (*given, *invariants)]
     found = [Tensor(home.add(Scan(loop, k), operands), home) for k in range(len(outputs))]
     return (
         trees.unflatten(first.structure, found[: len(carried)]),
@@ -72,31 +70,7 @@ def scan(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Leaves:
-    """The tensors of a tree, each with a name for messages, and what puts them back."""
-
-    tensors: tuple[Tensor, ...]
-    labels: tuple[str, ...]
-    structure: trees.Structure
-
-    @staticmethod
-    def of(tree: Any, name: str) -> _Leaves:
-        leaves, structure = trees.flatten(tree)
-        labels = tuple(".".join((name, *path)) for path in trees.paths(tree))
-        return _Leaves(tuple(_tensor(*pair) for pair in zip(leaves, labels, strict=True)), labels, structure)
-
-
-def _tensor(leaf: Any, label: str) -> Tensor:
-    if isinstance(leaf, str | bytes) or callable(leaf):
-        raise GraphError(f"{label}: expected a tensor, an array or a number, received {type(leaf).__name__}")
-    tensor = as_tensor(leaf if isinstance(leaf, Tensor | bool | int | float) else np.asarray(leaf))
-    if tensor.dtype.is_packed:
-        raise DTypeError(f"{label}: {tensor.dtype} has no rows in memory; cast it with .astype first")
-    return tensor
-
-
-def _length(walked: _Leaves, length: SizeLike | None) -> Size:
+def _length(walked: Leaves, length: SizeLike | None) -> Size:
     """The common leading extent of what is walked."""
     size = None if length is None else as_shape(length)[0]
     where = "length"
@@ -115,7 +89,7 @@ def _stand_in(trace: Trace, shape: tuple[Size, ...], like: Tensor) -> Tensor:
     return Tensor(trace.input(Input(f"step{trace.size}", shape, like.dtype)), trace)
 
 
-def _split(result: Any, first: _Leaves) -> tuple[list[Any], _Leaves]:
+def _split(result: Any, first: Leaves) -> tuple[list[Any], Leaves]:
     """The next carry's leaves and the row's; GraphError where the result is no pair or the carry another tree."""
     if not isinstance(result, tuple) or len(result) != 2:
         received = f"{len(result)} values" if isinstance(result, tuple) else type(result).__name__
@@ -128,12 +102,12 @@ def _split(result: Any, first: _Leaves) -> tuple[list[Any], _Leaves]:
             f"{_SAYS}, as the tree it was given; expected the leaves {', '.join(first.labels) or 'none'}, "
             f"received {', '.join(labels) or 'none'}"
         )
-    return leaves, _Leaves.of(row, "y")
+    return leaves, Leaves.of(row, "y")
 
 
 def _next(trace: Trace, before: Tensor, after: Any, label: str) -> Tensor:
     """The next value of a carry, of the shape and dtype it had."""
-    tensor = as_tensor(_tensor(after, label), trace)
+    tensor = as_tensor(leaf_tensor(after, label), trace)
     if tensor.weak:
         tensor = cast_to(tensor, before.dtype)
     if tensor.shape != before.shape:
@@ -147,11 +121,3 @@ def _next(trace: Trace, before: Tensor, after: Any, label: str) -> Tensor:
             "cast the initial carry, or the next one with .astype"
         )
     return tensor
-
-
-def _stored(operand: Operand, trace: Trace) -> Operand:
-    """The operand as a whole node with memory of its own, as a scan reads it."""
-    op = operand.node.op
-    is_plain = isinstance(op, Input) if isinstance(op, Source) else True
-    dense = not isinstance(op, Input) or op.storage is None
-    return operand if operand.is_whole and is_plain and dense else trace.add(Contiguous(operand.dtype), [operand])

@@ -50,6 +50,11 @@ class GGUFWeights:
         """The file and the tensor."""
         return f"{self.file.path}: tensor {name!r}"
 
+    @property
+    def is_quantised(self) -> bool:
+        """Whether any tensor is stored in fewer bits than a float has."""
+        return any(tensor.quantisation not in _PLAIN for tensor in self.file.tensors.values())
+
     def stored(self, name: str) -> StoredWeight:
         """The tensor's planes."""
         info = find_tensor(self.file, name)

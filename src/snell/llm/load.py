@@ -30,6 +30,7 @@ from snell.llm.model import LanguageModel, LanguageModelParts
 from snell.llm.sampling import SamplingParams, is_whole
 from snell.llm.template_source import TemplateSource
 from snell.llm.tokenizer import Tokenizer
+from snell.rewrite.policy import Policy
 
 if TYPE_CHECKING:
     from snell import store
@@ -57,11 +58,11 @@ def load(
     """Open a model by its path, or by a short name ("smollm2", "minilm"), which is installed on its first use.
 
     ``context`` is the most tokens of a text (None: what the model was trained for; rotary scalings that depend on the
-    length of a text take it to be this); ``kv_dtype`` "f16" or "f32";
-    ``threads`` and ``precision`` go to the compiler, which ``compiler`` replaces.  An architecture that is not
-    supported is an UnsupportedError.  The first use of a model compiles it, which takes seconds: ``progress`` is called
-    with the kernels compiled and the number of all, and with (0, 0) when a compilation begins; never where the
-    programs are in the cache.
+    length of a text take it to be this); ``kv_dtype`` "f16" or "f32"; ``threads`` and ``precision`` go to the compiler,
+    which ``compiler`` replaces; precision None is "fast" for quantised weights, whose products then round activations
+    to 8 bits (docs/precision.md), and "default" else.  An architecture that is not supported is an UnsupportedError.
+    The first use of a model compiles it, which takes seconds: ``progress`` is called with the kernels compiled and the
+    number of all, and with (0, 0) when a compilation begins; never where the programs are in the cache.
     """
     if not isinstance(model, str | os.PathLike):
         raise ConfigError(f"model: expected a path or a short name, received {model!r}")
@@ -73,10 +74,16 @@ def load(
     parts, trained, longest = _folder_parts(path) if path.is_dir() else _file_parts(path)
     if context is not None and not 1 <= context <= longest:
         raise ConfigError(f"context: the model was made for texts of 1 to {longest} tokens, received {context}")
-    chosen = compiler if compiler is not None else engine_compiler(threads, precision, progress)
+    chosen = compiler if compiler is not None else engine_compiler(threads, precision or _precision(parts), progress)
     if isinstance(parts, EmbeddingModelParts):
         return EmbeddingModel(parts, chosen, context=context or trained)
     return LanguageModel(parts, chosen, context=context or trained, kv_dtype=_KV_DTYPES[kv_dtype])
+
+
+def _precision(parts: Parts) -> str | None:
+    """What is used where nothing is asked for: weights of a few bits make rounding activations to 8 a small change."""
+    weights = parts.weights
+    return Policy.FAST.value if isinstance(weights, GGUFWeights) and weights.is_quantised else None
 
 
 def _located(model: str | os.PathLike[str]) -> Path:
@@ -182,6 +189,8 @@ def _folder_defaults(folder: Path) -> SamplingParams:
         top_k=config.integer("top_k", 0),
         top_p=config.number("top_p", 1.0),
         min_p=config.number("min_p", 0.0),
+        typical_p=config.number("typical_p", 1.0),
+        repetition_penalty=config.number("repetition_penalty", 1.0),
     )
 
 

@@ -176,8 +176,7 @@ def _visit_elementwise(state: _State, node: Node) -> None:
     kept = [state.pending[o.node] for o in node.operands if o.node in state.pending]
     if kept:
         _hold(state, node, kept[0])
-    varying = [o.node for o in node.operands if not isinstance(o.node.op, Constant)]
-    if varying and all(n in state.frozen for n in varying):
+    if all(o.node in state.frozen or isinstance(o.node.op, Constant) for o in node.operands):
         state.frozen.add(node)
     own = _own_cost(node)
     if all(o.node in state.positional for o in node.operands):
@@ -317,6 +316,8 @@ def _core_cost(state: _State, operand: Operand, bound: frozenset[Axis]) -> float
 
 def _own_cost(node: Node) -> float:
     match node.op:
+        case ScalarFunction("barrier"):
+            return 0.0
         case ScalarFunction() | Unary():
             return 4.0
         case Contiguous():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from snell.errors import UnsupportedError
+from snell.frontend.custom import stop_gradient
 from snell.frontend.ops.comparison import absolute, clip, less, maximum, where
 from snell.frontend.ops.elementwise import astype, erf, exp, expm1, log, log1p, negative, sigmoid, subtract, tanh, wide
 from snell.frontend.ops.reduction import raw_max, raw_sum
@@ -106,7 +107,7 @@ def softmax(x: TensorLike, axis: AxisLike = -1) -> Tensor:
     """exp(x - max) / Σ exp(x - max) over the axis; NaN where all are -inf.  f16 and bf16 are computed in f32."""
     (y,) = promote_float(x)
     values = wide(y)
-    powers = exp(subtract(values, raw_max(values, axis, keepdims=True)))
+    powers = exp(subtract(values, stop_gradient(raw_max(values, axis, keepdims=True))))
     return astype(powers / raw_sum(powers, axis, keepdims=True), y.dtype)
 
 
@@ -114,5 +115,5 @@ def log_softmax(x: TensorLike, axis: AxisLike = -1) -> Tensor:
     """ln softmax(x), computed as x - max - ln Σ exp(x - max)."""
     (y,) = promote_float(x)
     values = wide(y)
-    shifted = subtract(values, raw_max(values, axis, keepdims=True))
+    shifted = subtract(values, stop_gradient(raw_max(values, axis, keepdims=True)))
     return astype(subtract(shifted, log(raw_sum(exp(shifted), axis, keepdims=True))), y.dtype)

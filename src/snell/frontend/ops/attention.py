@@ -6,6 +6,7 @@ import math
 
 from snell.dtypes import bool_
 from snell.errors import DTypeError, ShapeError
+from snell.frontend.custom import differentiated_as
 from snell.frontend.ops.activation import softmax
 from snell.frontend.ops.comparison import less, logical_not, where
 from snell.frontend.ops.contraction import matmul
@@ -64,11 +65,14 @@ def scaled_dot_product_attention(
     if is_causal:
         causal = causal_mask(q.shape[-2], k.shape[-2], query_offset)
         scores = _masked(scores, causal if causal.ndim == 2 else _grouped_mask(causal, groups))
-    result = matmul(astype(softmax(scores, -1), v.dtype), v)
+    weights = astype(softmax(scores, -1), v.dtype)
+    result = matmul(weights, v)
     if mask is not None or is_causal:
         # A row of -inf has no softmax; the select makes it 0.  NaN scores are not below the least number, and stay.
         empty = less(max_of(scores, -1, keepdims=True), scores.dtype.range[0])
-        result = multiply(logical_not(empty), result)
+        # Selecting few results is cheaper than all weights; a gradient reads the weights and must not meet that NaN.
+        selected = matmul(multiply(logical_not(empty), weights), v)
+        result = differentiated_as(multiply(logical_not(empty), result), selected)
     if groups != 1:
         result = reshape(result, [*result.shape[:-4], as_size(as_expr(result.shape[-4]) * groups), *result.shape[-2:]])
     return result

@@ -12,6 +12,7 @@ from fractions import Fraction
 
 from snell.dtypes import bool_, f32, f64, i8, i64, u64
 from snell.errors import DTypeError, ShapeError
+from snell.frontend.custom import stop_gradient
 from snell.frontend.ops.comparison import (
     isfinite,
     isnan,
@@ -202,7 +203,7 @@ def logsumexp(x: TensorLike, axis: AxisLike = None, keepdims: bool = False) -> T
     values = wide(tensor)
     axes = normal_axes(axis, tensor.ndim)
     greatest = raw_max(values, axes, keepdims=True)
-    shift = where(isfinite(greatest), greatest, 0.0)
+    shift = stop_gradient(where(isfinite(greatest), greatest, 0.0))
     total = raw_sum(exp(subtract(values, shift)), axes, keepdims=True)
     result = log(total) + shift
     kept = [size for k, size in enumerate(result.shape) if keepdims or k not in axes]

@@ -1,0 +1,185 @@
+"""The VJP of a loop: the same number of steps, backwards, each computing its own step again from the carry it had.
+
+    forward    carry_t+1, made_t = body(carry_t, row_t, invariants)                    keeps carry_t
+    backward   (c̄_t, r̄_t, ī += …) = VJP of body at (carry_t, row_t, invariants) on (c̄_t+1, m̄_t)
+
+Time is O(T); what is kept is one carry a step, whatever the body computes in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from snell.graph.node import Builder, Graph, Node, Operand, full_view
+from snell.graph.primitives import Input
+from snell.graph.replay import Replay, stored
+from snell.graph.scan import Loop, Scan
+from snell.graph.value import Value
+from snell.symbolic import View, as_expr, coordinates
+
+__all__ = ["loop_cotangents", "with_kept_carries"]
+
+PullBack = Callable[
+    [Builder, Sequence[Operand], Sequence[Operand | None], Sequence[Node]],
+    tuple[list[Operand], list[Operand | None]],
+]
+
+
+def with_kept_carries(builder: Builder, outputs: Sequence[Operand], active: Mapping[Node, None]) -> list[Operand]:
+    """The outputs, with each active loop in them replaced by one that also gives the carries before each step."""
+    if not any(isinstance(node.op, Scan) for node in active):
+        return list(outputs)
+
+    def instead(target: Builder, node: Node, operands: Sequence[Operand]) -> Operand | None:
+        if not isinstance(node.op, Scan) or node not in active:
+            return None
+        given = [stored(target, operand) for operand in operands]
+        return full_view(target.add(Scan(_keeping(node.op.loop), node.op.result), given))
+
+    inputs = {node: full_view(node) for output in outputs for node in Graph((("", output),)).inputs()}
+    replay = Replay(builder, inputs, instead)
+    return [replay(output) for output in outputs]
+
+
+def _inputs(loop: Loop) -> dict[str, Node]:
+    """The body's inputs by name; one that the body does not read is not there."""
+    return {node.op.name: node for node in loop.body.inputs() if isinstance(node.op, Input)}
+
+
+def _keeping(loop: Loop) -> Loop:
+    """The loop with a made row for each carry that its body reads, unless it has one."""
+    inputs = _inputs(loop)
+    made = [operand for _, operand in loop.body.outputs[loop.carries :]]
+    read = [full_view(inputs[name]) for name in loop.carry_names() if name in inputs]
+    missing = [operand for operand in read if operand not in made]
+    named = tuple((f"made{len(made) + k}", operand) for k, operand in enumerate(missing))
+    return replace(loop, body=replace(loop.body, outputs=(*loop.body.outputs, *named)))
+
+
+def loop_cotangents(
+    builder: Builder, loop: Loop, operands: Sequence[Operand], results: Mapping[int, Operand],
+    wanted: Sequence[bool], pull: PullBack,
+) -> list[Operand | None]:  # fmt: skip
+    """A cotangent for each operand that is wanted, from those of the loop's results by number."""
+    backward = _Backward(builder, loop, operands, results)
+    backward.write(wanted, pull)
+    return backward.found()
+
+
+@dataclass(slots=True)
+class _Backward:
+    """The loop that walks back: its body's builder, and its carries and rows with what they start from."""
+
+    outside: Builder
+    forward: Loop
+    operands: Sequence[Operand]
+    results: Mapping[int, Operand]
+    inside: Builder = field(default_factory=Builder)
+    carries: list[tuple[Node, Operand]] = field(default_factory=list[tuple[Node, Operand]])
+    rows: list[tuple[Node, Operand]] = field(default_factory=list[tuple[Node, Operand]])
+    invariants: list[tuple[Node, Operand]] = field(default_factory=list[tuple[Node, Operand]])
+    following: list[Operand] = field(default_factory=list[Operand])
+    made: list[Operand] = field(default_factory=list[Operand])
+    places: dict[int, tuple[bool, int]] = field(default_factory=dict[int, tuple[bool, int]])
+    """Operand of the forward loop → whether its cotangent is made row by row, and its number there."""
+
+    def write(self, wanted: Sequence[bool], pull: PullBack) -> None:
+        """One step back: the step itself, then its VJP."""
+        stand_ins = self._step_inputs()
+        replay = Replay(self.inside, {node: full_view(made) for node, made in stand_ins.values()})
+        names = self.forward.inputs
+        outputs: list[Operand] = []
+        seeds: list[Operand] = []
+        for k, (_, operand) in enumerate(self.forward.body.outputs):
+            seed = self._seed(k, operand)
+            if seed is not None:
+                outputs.append(replay(operand))
+                seeds.append(full_view(seed))
+        sought = [
+            k for k, name in enumerate(names)
+            if name in stand_ins and (wanted[k] or k < self.forward.carries) and stand_ins[name][1].dtype.is_float
+        ]  # fmt: skip
+        _, found = pull(self.inside, outputs, seeds, [stand_ins[names[k]][1] for k in sought])
+        self._collect(dict(zip(sought, found, strict=True)), wanted)
+
+    def _step_inputs(self) -> dict[str, tuple[Node, Node]]:
+        """Each input that the body reads, and what stands for it in the body of the loop that walks back."""
+        found: dict[str, tuple[Node, Node]] = {}
+        split = self.forward.carries + self.forward.rows
+        for name, node in _inputs(self.forward).items():
+            place = self.forward.inputs.index(name)
+            if place < self.forward.carries:
+                made = self._row(node, self._flipped(self._kept(node)))
+            elif place < split:
+                made = self._row(node, self._flipped(self.operands[place]))
+            else:
+                op = replace(node.op, name=f"invariant{len(self.invariants)}")  # type: ignore[type-var]  # an Input
+                made = self.inside.add(op)
+                self.invariants.append((made, self.operands[place]))
+            found[name] = node, made
+        return found
+
+    def _kept(self, carry: Node) -> Operand:
+        made = [operand for _, operand in self.forward.body.outputs[self.forward.carries :]]
+        result = self.forward.carries + made.index(full_view(carry))
+        return full_view(self.outside.add(Scan(self.forward, result), self.operands))
+
+    def _flipped(self, operand: Operand) -> Operand:
+        place = coordinates(operand.shape)
+        view = View(operand.shape, (as_expr(self.forward.length) - 1 - place[0], *place[1:]))
+        return stored(self.outside, Operand(operand.node, operand.view.then(view)))
+
+    def _row(self, like: Node | Operand, walked: Operand) -> Node:
+        node = self.inside.add(Input(f"row{len(self.rows)}", like.shape, like.dtype))
+        self.rows.append((node, walked))
+        return node
+
+    def _carry(self, like: Operand, first: Operand) -> Node:
+        node = self.inside.add(Input(f"carry{len(self.carries)}", like.shape, like.dtype))
+        self.carries.append((node, stored(self.outside, first)))
+        return node
+
+    def _zeros(self, like: Operand) -> Operand:
+        return Value(self.outside, like).constant(0).seen
+
+    def _seed(self, result: int, operand: Operand) -> Node | None:
+        """The cotangent of a result of the step: a carry of the loop that walks back, or a row of it."""
+        if not operand.dtype.is_float:
+            return None
+        given = self.results.get(result)
+        if result < self.forward.carries:
+            self.places[result] = False, len(self.carries)
+            first = given or self._zeros(self.operands[result])
+            return self._carry(operand, first)
+        return None if given is None else self._row(operand, self._flipped(given))
+
+    def _collect(self, found: Mapping[int, Operand | None], wanted: Sequence[bool]) -> None:
+        """The next carries: cotangents of the step's carries, then the sums for invariants; rows for rows."""
+        for place, (node, _) in zip(self.places, list(self.carries), strict=True):
+            self.following.append(found.get(place) or Value(self.inside, full_view(node)).constant(0).seen)
+        for place, cotangent in found.items():
+            if place < self.forward.carries or cotangent is None or not wanted[place]:
+                continue
+            if place < self.forward.carries + self.forward.rows:
+                self.places[place] = True, len(self.made)
+                self.made.append(cotangent)
+            else:
+                self.places[place] = False, len(self.carries)
+                total = self._carry(cotangent, self._zeros(self.operands[place]))
+                self.following.append((Value(self.inside, full_view(total)) + Value(self.inside, cotangent)).seen)
+
+    def found(self) -> list[Operand | None]:
+        """The cotangents of the operands, as results of the loop that walks back."""
+        carries, rows = len(self.carries), len(self.rows)
+        named = [(f"carry{k}", operand) for k, operand in enumerate(self.following)]
+        named += [(f"made{k}", operand) for k, operand in enumerate(self.made)]
+        inputs = [*self.carries, *self.rows, *self.invariants]
+        names = tuple(node.op.name for node, _ in inputs if isinstance(node.op, Input))
+        loop = Loop(Graph(tuple(named)), names, carries, rows, self.forward.length)
+        given = [operand for _, operand in inputs]
+        cotangents: list[Operand | None] = [None] * len(self.operands)
+        for place, (is_row, number) in self.places.items():
+            node = self.outside.add(Scan(loop, carries + number if is_row else number), given)
+            cotangents[place] = self._flipped(full_view(node)) if is_row else full_view(node)
+        return cotangents
