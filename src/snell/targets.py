@@ -8,23 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from snell.dtypes import DType, bf16, f32, f64
+from snell.dtypes import DType, bf16, f32, f64, i8, i32, u8
 
 __all__ = [
-    "ALIASING",
-    "AVX2",
-    "AVX2_LOOKUPS",
-    "AVX512",
-    "AVX512_LOOKUPS",
-    "AVX512_SCALINGS",
-    "BF16_PAIRS",
-    "NEON",
-    "PLACE_STEP",
-    "STAGGER",
-    "GroupedProduct",
-    "Lookup",
-    "Scaling",
-    "Target",
+    "ALIASING", "AVX2", "AVX2_LOOKUPS", "AVX512", "AVX512_LOOKUPS", "AVX512_SCALINGS", "BF16_PAIRS", "BYTE_QUADS",
+    "BYTE_QUADS_256", "NEON", "PLACE_STEP", "STAGGER", "GroupedProduct", "Lookup", "Scaling", "Target",
 ]  # fmt: skip
 
 ALIASING = 4096
@@ -84,6 +72,8 @@ AVX512_SCALINGS = (
     Scaling("llvm.x86.avx512.mask.scalef.ps.512", f32, 16),
     Scaling("llvm.x86.avx512.mask.scalef.pd.512", f64, 8),
 )
+BYTE_QUADS = GroupedProduct("llvm.x86.avx512.vpdpbusd.512", 16, 4, u8, i8, i32)
+BYTE_QUADS_256 = GroupedProduct("llvm.x86.avx512.vpdpbusd.256", 8, 4, u8, i8, i32)
 BF16_PAIRS = GroupedProduct("llvm.x86.avx512bf16.dpbf16ps.512", 16, 2, bf16, bf16, f32)
 
 

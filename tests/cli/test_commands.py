@@ -76,6 +76,16 @@ def test_models_list_names_every_model_of_the_catalogue() -> None:
     assert "smollm2" in result.output
 
 
+def test_models_alone_lists_and_shows_files_that_were_put_into_the_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "data" / "models"
+    folder.mkdir(parents=True)
+    (folder / "mine.gguf").write_bytes(bytes(2_000_000))
+    lines = RUNNER.invoke(app, ["models"]).output.splitlines()
+    assert any("smollm2" in line and line.rstrip().endswith("no") for line in lines)
+    assert any(line.split() == ["mine.gguf", "2", "yes"] for line in lines)
+    assert lines[-1] == str(folder / "mine.gguf")
+
+
 def test_an_unknown_model_is_one_line_that_lists_the_known_ones() -> None:
     result = RUNNER.invoke(app, ["models", "install", "bogus"])
     assert result.exit_code == 1

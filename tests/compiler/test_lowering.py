@@ -243,4 +243,5 @@ def test_a_value_inside_a_group_has_room_for_the_inner_part_of_a_split_axis():
 def test_every_pass_is_timed():
     assert list(lowered(lambda x: x + 1, spec(4)).times.seconds) == [
         "cut", "index", "rewrite", "order", "in place", "stages", "group", "build",
+            "dispatch",
     ]  # fmt: skip

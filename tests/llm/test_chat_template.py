@@ -130,13 +130,56 @@ def test_a_template_cannot_leave_its_sandbox_nor_change_the_messages(source: str
     assert messages == HELLO
 
 
-@pytest.mark.parametrize(
-    "name", ["Qwen-Qwen3-0.6B", "meta-llama-Llama-3.2-3B-Instruct", "google-gemma-2-2b-it",
-             "microsoft-Phi-3.5-mini-instruct", "HuggingFaceTB-SmolLM3-3B", "Qwen-Qwen2.5-7B-Instruct"],
-)  # fmt: skip
-def test_real_templates_render_as_transformers_renders_them(name: str) -> None:
-    source = (llama_cpp_models() / "templates" / f"{name}.jinja").read_text()
-    messages = [*HELLO, {"role": "assistant", "content": "hi"}, {"role": "user", "content": "<b>& é?"}]
-    tokens = {"bos_token": "<s>", "eos_token": "</s>"}
-    judge, _ = render_jinja_template([messages], chat_template=source, add_generation_prompt=True, **tokens)
-    assert ChatTemplate(source, "<s>", "</s>").render(messages) == judge[0]
+TOOLS = [{"type": "function", "function": {
+    "name": "get_weather", "description": "Weather <b>& é",
+    "parameters": {"type": "object", "properties": {"city": {"type": "string", "description": "where"}}, "required": ["city"]},
+}}]  # fmt: skip
+TURNS = [*HELLO, {"role": "assistant", "content": "hi"}, {"role": "user", "content": "<b>& é?"}]
+CALL = {"id": "call12345", "type": "function", "function": {"name": "get_weather", "arguments": {"city": "Köln"}}}
+CALLED = [
+    *HELLO, {"role": "assistant", "content": "", "tool_calls": [CALL]},
+    {"role": "tool", "tool_call_id": "call12345", "name": "get_weather", "content": "sunny"},
+]  # fmt: skip
+CONVERSATIONS = {
+    "turns": (TURNS, None),
+    "system": ([{"role": "system", "content": "be kind"}, *TURNS], None),
+    "tools": (TURNS, TOOLS),
+    "called": (CALLED, TOOLS),
+    "refused by many": ([*HELLO, *HELLO], None),
+    "nothing": ([], None),
+}
+
+
+def judged(source: str, messages: list[dict[str, object]], tools: object, prompt: bool) -> str | None:
+    """What transformers renders; None where the template refuses or fails."""
+    try:
+        texts, _ = render_jinja_template(
+            [messages],
+            tools=tools,
+            chat_template=source,
+            add_generation_prompt=prompt,
+            bos_token="<s>",
+            eos_token="</s>",
+        )
+    except Exception:  # templates fail in any way
+        return None
+    return texts[0]
+
+
+@pytest.mark.parametrize("conversation", CONVERSATIONS)
+def test_every_template_of_llama_cpp_renders_as_transformers_renders_it(conversation: str) -> None:
+    messages, tools = CONVERSATIONS[conversation]
+    files = sorted((llama_cpp_models() / "templates").glob("*.jinja"))
+    assert len(files) >= 70
+    rendered = 0
+    for file in files:
+        source = file.read_text()
+        for prompt in (True, False):
+            expected = judged(source, messages, tools, prompt)
+            if expected is None:
+                with pytest.raises(ChatTemplateError):
+                    ChatTemplate(source, "<s>", "</s>").render(messages, tools, prompt)
+            else:
+                rendered += 1
+                assert ChatTemplate(source, "<s>", "</s>").render(messages, tools, prompt) == expected, file.name
+    assert rendered >= {"refused by many": 80, "nothing": 40}.get(conversation, 120)

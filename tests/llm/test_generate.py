@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.llm.tiny_models import BOS, EOS, tiny_llama, write_gguf_llama
 
-from snell.errors import ConfigError, ContextLengthError, UnsupportedError
+from snell.errors import ConfigError, ContextLengthError
 from snell.llm import LanguageModel, load
 from snell.llm.interpreted import InterpretingCompiler
 
@@ -115,9 +115,7 @@ def test_what_does_not_fit_the_context_is_refused_before_anything_runs(model: La
         model.logits([BOS] * 65)
 
 
-def test_constrained_generation_and_unknown_options_are_refused(model: LanguageModel) -> None:
-    with pytest.raises(UnsupportedError, match="json_schema"):
-        model.generate("hello", json_schema={})
+def test_options_that_mean_nothing_are_refused(model: LanguageModel) -> None:
     with pytest.raises(ConfigError, match="max_tokens"):
         model.generate("hello", max_tokens=-1)
     with pytest.raises(TypeError, match="temprature"):
@@ -131,3 +129,30 @@ def test_a_decoder_embeds_the_last_tokens_state(model: LanguageModel) -> None:
     assert vectors.shape == (2, 32)
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
     assert not np.allclose(vectors[0], model.embed("hello", pooling="mean")[0], atol=1e-2)
+
+
+def test_conversations_are_a_batch_too_and_each_has_its_own_length(model: LanguageModel) -> None:
+    talks = [[{"role": "user", "content": text}] for text in ("hi", "a longer question")]
+    answers = model.generate(talks, max_tokens=3, temperature=0.0)
+    assert [one.token_ids for one in answers] == [
+        model.generate(talk, max_tokens=3, temperature=0.0).token_ids for talk in talks
+    ]
+    assert answers[0].usage.prompt_tokens < answers[1].usage.prompt_tokens
+    assert model.generate([], max_tokens=3) == []
+
+
+def test_neutral_options_change_no_token(model: LanguageModel) -> None:
+    neutral = {"top_k": 0, "top_p": 1.0, "min_p": 0.0, "typical_p": 1.0, "repetition_penalty": 1.0,
+               "frequency_penalty": 0.0, "presence_penalty": 0.0, "logit_bias": {}, "stop": []}  # fmt: skip
+    plain = model.generate("hello", max_tokens=12, seed=5)
+    assert model.generate("hello", max_tokens=12, seed=5, **neutral).token_ids == plain.token_ids  # type: ignore[call-overload]
+
+
+def test_a_repetition_penalty_reaches_the_tokens_of_the_prompt(model: LanguageModel) -> None:
+    options = {"max_tokens": 8, "temperature": 0.0, "logit_bias": FORBID_EOS}
+    ids = model.tokenizer.encode("hello")
+    free = model.generate(ids, **options).token_ids  # type: ignore[call-overload]
+    repeated = [*ids, *free]
+    penalised = model.generate(repeated, repetition_penalty=1e6, **options).token_ids  # type: ignore[call-overload]
+    assert not set(penalised) & set(repeated)
+    assert len(set(penalised)) == 8

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+import transformers
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -111,8 +112,81 @@ def test_a_bias_for_a_token_outside_of_the_vocabulary_is_an_error() -> None:
 @pytest.mark.parametrize(
     "params",
     [{"temperature": -1}, {"temperature": np.nan}, {"temperature": np.inf}, {"top_k": -1}, {"top_p": 0}, {"top_p": 1.1},
-     {"min_p": -0.1}, {"min_p": 2}, {"seed": -1}, {"logit_bias": {-1: 0.0}}, {"logit_bias": {0: np.nan}}],
+     {"min_p": -0.1}, {"min_p": 2}, {"typical_p": 0}, {"repetition_penalty": 0}, {"frequency_penalty": np.inf},
+     {"presence_penalty": np.nan}, {"seed": -1}, {"logit_bias": {-1: 0.0}}, {"logit_bias": {0: np.nan}}],
 )  # fmt: skip
 def test_a_parameter_that_means_nothing_is_named(params: dict[str, object]) -> None:
     with pytest.raises(ConfigError, match=next(iter(params))):
         SamplingParams(**params)  # type: ignore[arg-type]
+
+
+def judged(logits: np.ndarray, prompt: list[int], params: dict[str, float]) -> np.ndarray:
+    """The distribution after transformers' processors, in transformers' order."""
+    made = {
+        "repetition_penalty": lambda v: transformers.RepetitionPenaltyLogitsProcessor(v),
+        "temperature": lambda v: transformers.TemperatureLogitsWarper(v),
+        "top_k": lambda v: transformers.TopKLogitsWarper(v),
+        "top_p": lambda v: transformers.TopPLogitsWarper(v),
+        "min_p": lambda v: transformers.MinPLogitsWarper(v),
+        "typical_p": lambda v: transformers.TypicalLogitsWarper(v),
+    }
+    scores = torch.from_numpy(logits.astype(np.float64))[None]
+    for name, make in made.items():
+        if name in params:
+            scores = make(params[name])(torch.tensor([prompt]), scores)
+    return torch.softmax(scores, 1)[0].numpy()
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"temperature": 0.7}, {"temperature": 1.7, "top_k": 12}, {"top_p": 0.8}, {"min_p": 0.05}, {"typical_p": 0.3},
+        {"typical_p": 0.9}, {"repetition_penalty": 1.3}, {"repetition_penalty": 0.8, "top_k": 5},
+        {"repetition_penalty": 1.2, "temperature": 0.8, "top_k": 40, "top_p": 0.9, "min_p": 0.02, "typical_p": 0.8},
+    ],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.parametrize("seed", range(5))
+def test_the_distribution_is_the_one_of_transformers(params: dict[str, float], seed: int) -> None:
+    logits = (np.random.default_rng(seed).standard_normal(200) * 3).astype(np.float32)
+    prompt = [3, 7, 7, int(np.argmax(logits)), int(np.argmin(logits))]
+    found = Sampler(SamplingParams(**params), prompt).distribution(logits)  # type: ignore[arg-type]
+    np.testing.assert_allclose(found, judged(logits, prompt, params), rtol=1e-9, atol=1e-12)
+
+
+def test_repetition_counts_the_tokens_written_as_well() -> None:
+    sampler = Sampler(SamplingParams(temperature=0, repetition_penalty=2.0), [2])
+    logits = np.array([3.0, 2.0, 2.5, 1.0, -1.0], np.float32)
+    assert [sampler.sample(logits) for _ in range(4)] == [0, 1, 0, 0]
+
+
+def test_frequency_counts_each_time_and_presence_once_and_neither_the_prompt() -> None:
+    logits = np.array([1.0, 0.0, 0.0], np.float32)
+    sampler = Sampler(SamplingParams(temperature=0, frequency_penalty=0.25, presence_penalty=0.125), [0, 0, 0, 0])
+    # 1 − 0.25·n − 0.125 stays the largest until n = 4.
+    assert [sampler.sample(logits) for _ in range(5)] == [0, 0, 0, 0, 1]
+    sampler = Sampler(SamplingParams(frequency_penalty=0.25, presence_penalty=0.125), [1])
+    token = sampler.sample(logits)
+    expected = logits.astype(np.float64)
+    expected[token] -= 0.375
+    np.testing.assert_allclose(sampler.distribution(logits), np.exp(expected) / np.exp(expected).sum())
+
+
+def test_the_defaults_change_nothing() -> None:
+    logits = (np.random.default_rng(0).standard_normal(100) * 4).astype(np.float32)
+    sampler = Sampler(SamplingParams(seed=1), list(range(50)))
+    for _ in range(3):
+        np.testing.assert_allclose(sampler.distribution(logits), np.exp(log_probabilities(logits)), rtol=1e-12)
+        sampler.sample(logits)
+
+
+def test_a_token_of_the_prompt_that_has_no_logit_is_passed_over() -> None:
+    assert Sampler(SamplingParams(temperature=0, repetition_penalty=2.0), [1, 9]).sample(LOGITS) == 0
+
+
+def test_only_allowed_tokens_are_drawn_whatever_their_probability() -> None:
+    allowed = np.array([False, False, False, True, True])
+    sampler = Sampler(SamplingParams(top_k=1, seed=0))
+    assert {sampler.sample(LOGITS, allowed) for _ in range(20)} <= {3, 4}
+    with pytest.raises(ConfigError, match="forbid every token"):
+        Sampler(SamplingParams(logit_bias={3: -np.inf, 4: -np.inf})).sample(LOGITS, allowed)

@@ -1,24 +1,29 @@
 """Tokenizers: the ids that llama.cpp and Hugging Face give, and text that stays text."""
 
+import json
+import struct
 import time
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
+import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.llm.texts import texts
 from tests.models import gemma_path, llama_cpp_models, minilm_path, smollm2_path
 from transformers import AutoTokenizer
 
 from snell.errors import FileFormatError, ModelNotFoundError, OutOfRangeError, UnsupportedError
-from snell.importers.gguf import read_gguf
+from snell.importers.gguf import StringArray, read_gguf
 from snell.llm.tokenizer import Tokenizer
+from snell.llm.tokenizer.stripping import Stripping
 from snell.llm.tokenizer.token_matcher import TokenMatcher
 
 CHARACTERS = st.characters(exclude_categories=["Cs"], exclude_characters="▁")
 VOCABULARIES = [
-    "bert-bge", "command-r", "deepseek-coder", "deepseek-llm", "falcon", "gpt-2", "llama-bpe", "llama-spm", "mpt",
+    "bert-bge", "command-r", "deepseek-coder", "deepseek-llm", "falcon", "gemma-4", "gpt-2", "llama-bpe", "llama-spm", "mpt",
     "phi-3", "qwen2", "qwen35", "refact", "starcoder",
 ]  # fmt: skip
 
@@ -202,3 +207,150 @@ def test_loading_the_tokenizer_of_smollm2_is_quick() -> None:
         Tokenizer.from_gguf(metadata)
         times.append(time.perf_counter() - start)
     assert min(times) < 0.5
+
+
+def saved_tokenizer(folder: Path, scheme: str) -> Path:
+    """A ``tokenizer.json`` of characters, with a word-begin mark and a token that takes the white space after it."""
+    letters = {text: id_ for id_, text in enumerate("▁abcdefg\n ")}
+    package = tokenizers.Tokenizer(tokenizers.models.BPE(letters, []))
+    package.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace(prepend_scheme=scheme)
+    turn = tokenizers.AddedToken("<turn>", special=True, rstrip=True, normalized=False)
+    package.add_special_tokens([turn, tokenizers.AddedToken("<mask>", special=True, lstrip=True, normalized=False)])
+    package.save(str(folder / "tokenizer.json"))
+    return folder / "tokenizer.json"
+
+
+@pytest.mark.parametrize("scheme", ["first", "always", "never"])
+@pytest.mark.parametrize("text", ["a b<turn>\n c", "<turn> a", "a <mask> b", "ab", "<turn><turn>  \n", " a<mask>b"])
+def test_spaces_beside_tokens_of_a_file_are_read_as_the_tokenizers_package_reads_them(
+    tmp_path: Path, scheme: str, text: str
+) -> None:
+    file = saved_tokenizer(tmp_path, scheme)
+    expected = tokenizers.Tokenizer.from_file(str(file)).encode(text, add_special_tokens=False).ids
+    assert Tokenizer.from_file(file).encode(text, parse_special=True) == expected
+
+
+def test_white_space_beside_a_token_that_strips_it_is_dropped() -> None:
+    matcher = TokenMatcher({"<a>": 0, "<b>": 1}, Stripping(before=frozenset({0}), after=frozenset({1})))
+    assert list(matcher.split("x <a> y <b> \n z<b> <a> ")) == ["x", 0, " y ", 1, "z", 1, 0, " "]
+
+
+def test_gguf_files_of_phi_3_strip_as_its_tokenizer_json_says() -> None:
+    phi = llama_cpp("phi-3")
+    turn = phi.control_tokens["<|user|>"]
+    assert phi.encode("<|user|>\nhi", parse_special=True)[1:] == [turn, *phi.encode("hi", add_special=False)]
+
+
+def test_a_damaged_table_of_characters_is_a_format_error() -> None:
+    metadata = dict(read_gguf(llama_cpp_models() / "ggml-vocab-nomic-bert-moe.gguf").metadata)
+    table = metadata["tokenizer.ggml.precompiled_charsmap"]
+    assert isinstance(table, np.ndarray)
+    for damaged in (table[:3], table[:1000], table[:-1]):
+        with pytest.raises(FileFormatError, match="precompiled_charsmap"):
+            Tokenizer.from_gguf({**metadata, "tokenizer.ggml.precompiled_charsmap": damaged})
+
+
+def test_compatibility_characters_are_replaced_and_spaces_merged() -> None:
+    nomic = llama_cpp("nomic-bert-moe")
+    assert nomic.encode("x² ﬁne  ½ ") == nomic.encode("x2 fine 1⁄2")
+    assert nomic.decode(nomic.encode("ｆｕｌｌ  width")) == "full width"
+
+
+def field(number: int, value: int | bytes) -> bytes:
+    """A field of a protobuf message."""
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def varint(value: int) -> bytes:
+    return bytes([value & 127 | 128]) + varint(value >> 7) if value > 127 else bytes([value])
+
+
+def sentence_piece_model(kind: int, tokens: list[tuple[str, float, int]], *, merge_spaces: bool = False) -> bytes:
+    """A ``tokenizer.model`` with these tokens; the first three are unknown, BOS and EOS."""
+    rows = (
+        field(1, text.encode()) + varint(2 << 3 | 5) + struct.pack("<f", score) + field(3, type_)
+        for text, score, type_ in tokens
+    )
+    ids = field(40, 0) + field(41, 1) + field(42, 2)
+    return b"".join(
+        [
+            *(field(1, row) for row in rows),
+            field(2, field(3, kind) + ids),
+            field(3, field(3, 1) + field(4, merge_spaces)),
+        ]
+    )
+
+
+@cache
+def llama_spm_model() -> bytes:
+    metadata = read_gguf(llama_cpp_models() / "ggml-vocab-llama-spm.gguf").metadata
+    columns = [metadata[f"tokenizer.ggml.{name}"] for name in ("tokens", "scores", "token_type")]
+    texts, scores, kinds = (
+        column.to_list() if isinstance(column, StringArray) else column.tolist() for column in columns
+    )  # type: ignore[union-attr]
+    kinds[:3] = [2, 3, 3]
+    return sentence_piece_model(2, list(zip(texts, scores, kinds, strict=True)))
+
+
+def test_a_sentence_piece_model_gives_the_ids_of_llama_cpp(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.model").write_bytes(llama_spm_model())
+    tokenizer = Tokenizer.from_file(tmp_path)
+    assert (tokenizer.bos_id, tokenizer.eos_ids) == (1, {2})
+    for text in texts(300, 7, []):
+        assert tokenizer.encode(text) == llama_cpp("llama-spm").encode(text), repr(text)
+        assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+def test_a_folder_may_add_tokens_to_a_sentence_piece_model(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.model").write_bytes(llama_spm_model())
+    size = llama_cpp("llama-spm").vocab_size
+    added = {
+        size: {"content": "<|end|>", "special": True, "rstrip": True},
+        size + 1: {"content": "<fn>", "special": False},
+    }
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"added_tokens_decoder": added, "add_bos_token": False}))
+    tokenizer = Tokenizer.from_file(tmp_path)
+    assert tokenizer.encode("<fn>a<|end|> \n", parse_special=True)[1:] == [
+        size + 1,
+        *tokenizer.backend.encode("a", begins=False),
+        size,
+    ]
+    assert size in tokenizer.eos_ids
+    assert not tokenizer.is_control(size + 1)
+    assert size not in tokenizer.encode("<|end|>")
+
+
+def test_a_unigram_model_takes_the_best_sum_of_scores_and_spells_the_rest(tmp_path: Path) -> None:
+    tokens = [("<unk>", 0.0, 2), ("<s>", 0.0, 3), ("</s>", 0.0, 3), *((f"<0x{byte:02X}>", 0.0, 6) for byte in range(256)),
+              ("▁", -1.0, 1), ("a", -3.0, 1), ("b", -3.0, 1), ("ab", -4.0, 1), ("▁a", -3.5, 1), ("ba", -9.0, 1)]  # fmt: skip
+    file = tmp_path / "tokenizer.model"
+    file.write_bytes(sentence_piece_model(1, tokens, merge_spaces=True))
+    tokenizer = Tokenizer.from_file(file)
+    names = [tokens[id_][0] for id_ in tokenizer.encode("  aba  b<0x41>ü ")]
+    spelled = [f"<0x{byte:02X}>" for byte in "<0x41>ü".encode()]
+    assert names == ["▁", "ab", "a", "▁", "b", *spelled, "</s>"]
+    assert tokenizer.decode(tokenizer.encode("ab ü")) == "ab ü"
+
+
+@pytest.mark.parametrize("damage", ["cut", "text", "nothing", "ids"])
+def test_a_damaged_sentence_piece_model_is_a_format_error(tmp_path: Path, damage: str) -> None:
+    whole = llama_spm_model()
+    damaged = {
+        "cut": whole[:-3],
+        "text": b"once upon a time",
+        "nothing": b"",
+        "ids": whole + field(2, field(40, 1 << 20)),
+    }
+    (tmp_path / "tokenizer.model").write_bytes(damaged[damage])
+    with pytest.raises(FileFormatError, match=r"tokenizer\.model"):
+        Tokenizer.from_file(tmp_path)
+
+
+def test_a_sentence_piece_model_of_another_kind_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.model").write_bytes(
+        sentence_piece_model(3, [("<unk>", 0.0, 2), ("<s>", 0.0, 3), ("</s>", 0.0, 3)])
+    )
+    with pytest.raises(UnsupportedError, match="kind 3"):
+        Tokenizer.from_file(tmp_path)

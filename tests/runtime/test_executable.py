@@ -15,7 +15,7 @@ from snell.dtypes import bool_, f32, i64
 from snell.errors import DTypeError, GraphError, OutOfRangeError, ShapeError
 from snell.runtime.executable import Executable
 from snell.runtime.main import main_ir, scratch_stride, with_main
-from snell.runtime.program import BufferSlot, Call, Check, Program, Role, from_bytes, to_bytes
+from snell.runtime.program import BufferSlot, Call, Check, Joint, Program, Role, from_bytes, to_bytes
 from snell.symbolic import Dim, Expr, as_expr
 
 N = Dim("n", 1, 1 << 20)
@@ -50,6 +50,22 @@ def test_one_executable_serves_every_size(n: int, parallel: bool) -> None:
     a, b, w = arrays(n)
     (d,) = Executable(sum_of_three(parallel), {"w": w})(a, b)
     assert np.array_equal(d, a + b + w)
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 1 << 30])
+@pytest.mark.parametrize("n", [1, 5, 100_003])
+def test_calls_of_one_dispatch_run_all_of_their_tickets(n: int, chunk: int) -> None:
+    """A chunk may hold tickets of several calls; the calls have different numbers of tickets, and sizes of their own."""
+    slots = (*(vector(name, Role.INPUT) for name in "abw"), vector("c", Role.OUTPUT), vector("d", Role.OUTPUT))
+    calls = (
+        Call("add", (0, 1, 3), (as_expr(N),), as_expr(N), as_expr(40)),
+        Call("add", (1, 2, 4), (as_expr(N) + 1,), as_expr(N), as_expr(0)),
+    )
+    program = Program(slots, (N,), (Joint(calls, chunk),), ZERO, objects=(code("add"),))
+    a, b, w = arrays(n)
+    c, d = Executable(program)(a, b, w)
+    assert np.array_equal(c, a + b)
+    assert np.array_equal(d, b + w)
 
 
 def test_a_saved_program_runs_the_same() -> None:

@@ -1,10 +1,12 @@
 """A program goes to bytes and back with equal value; damaged bytes are refused."""
 
+from dataclasses import replace
+
 import pytest
 
 from snell.dtypes import f32, i64
 from snell.errors import CompileError, FileFormatError
-from snell.runtime.program import BufferSlot, Call, Check, CodeObject, Program, Role, from_bytes, to_bytes
+from snell.runtime.program import BufferSlot, Call, Check, CodeObject, Joint, Program, Role, from_bytes, to_bytes
 from snell.symbolic import Dim, as_expr
 
 SEQ = Dim("seq", 0, 512, 4, (8, 64))
@@ -30,6 +32,13 @@ def test_bytes_give_the_program_back() -> None:
     assert back == PROGRAM
     assert back.dims[0].typical == (8, 64)
     assert to_bytes(back) == to_bytes(PROGRAM)
+
+
+def test_calls_of_one_dispatch_come_back_as_one_step() -> None:
+    joint = Joint((*PROGRAM.calls, *PROGRAM.calls), 3)
+    program = replace(PROGRAM, steps=(joint,))
+    assert from_bytes(to_bytes(program)).steps == (joint,)
+    assert program.calls == joint.calls
 
 
 @pytest.mark.parametrize("cut", [0, 10, 40, 60, -1])

@@ -4,7 +4,22 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["Context", "MaxTokens", "MinP", "Model", "Offline", "Seed", "Temperature", "Threads", "TopK", "TopP"]
+__all__ = [
+    "Context",
+    "FrequencyPenalty",
+    "MaxTokens",
+    "MinP",
+    "Model",
+    "Offline",
+    "PresencePenalty",
+    "RepetitionPenalty",
+    "Seed",
+    "Temperature",
+    "Threads",
+    "TopK",
+    "TopP",
+    "TypicalP",
+]
 
 Model = Annotated[str, typer.Argument(help="A GGUF file, a Hugging Face folder, or a short name such as smollm2.")]
 Offline = Annotated[bool, typer.Option(help="Never use the network.")]
@@ -19,4 +34,14 @@ TopP = Annotated[float | None, typer.Option(min=0.0, max=1.0, help="Choose among
 MinP = Annotated[
     float | None, typer.Option(min=0.0, max=1.0, help="Drop tokens less likely than this fraction of the likeliest.")
 ]
+TypicalP = Annotated[
+    float | None, typer.Option(min=0.0, max=1.0, help="Choose among the least surprising tokens of this mass.")
+]
+RepetitionPenalty = Annotated[
+    float | None, typer.Option(min=0.0, help="Above 1, tokens of the prompt and the text become less likely.")
+]
+FrequencyPenalty = Annotated[
+    float | None, typer.Option(help="Taken off a token's score for each time that the text has it.")
+]
+PresencePenalty = Annotated[float | None, typer.Option(help="Taken off a token's score once the text has it.")]
 Seed = Annotated[int | None, typer.Option(min=0, help="Makes sampling repeatable.")]

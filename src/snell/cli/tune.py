@@ -13,6 +13,7 @@ from snell.cli.options import Model, Offline, Threads
 from snell.cli.tuning_bar import tuning_bar
 from snell.config import Config, process_environment
 from snell.errors import ConfigError, UnsupportedError
+from snell.search.groupings import GroupingRecord
 from snell.search.tuning import Tuning
 
 __all__ = ["app"]
@@ -70,8 +71,15 @@ def _show(tuning: Tuning) -> None:
         f"{candidates} candidates, {rejected} rejected; the kernels take {100 * tuning.ratio:.0f} % of the time they took"
     )
     output.print(_whole(tuning))
+    if tuning.grouping is not None and tuning.grouping.trials:
+        output.print(_grouping(tuning.grouping))
     if tuning.correlation is not None:
         output.print(f"rank correlation of the cost model with the clock: {tuning.correlation:.2f}")
+
+
+def _grouping(record: GroupingRecord) -> str:
+    changed = ", ".join(str(decision) for decision in record.grouping.decisions) or "nothing was better otherwise"
+    return f"grouping: {len(record.trials)} other decisions timed; {changed} ({100 * record.ratio:.1f} % of the time)"
 
 
 def _whole(tuning: Tuning) -> str:

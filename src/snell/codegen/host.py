@@ -9,7 +9,16 @@ from typing import Any
 
 import llvmlite.binding
 
-from snell.targets import AVX2_LOOKUPS, AVX512_LOOKUPS, AVX512_SCALINGS, BF16_PAIRS, Target
+from snell.targets import (
+    AVX2_LOOKUPS,
+    AVX512_LOOKUPS,
+    AVX512_SCALINGS,
+    BF16_PAIRS,
+    BYTE_QUADS,
+    BYTE_QUADS_256,
+    GroupedProduct,
+    Target,
+)
 
 __all__ = ["host_target"]
 
@@ -44,8 +53,16 @@ def host_target() -> Target:
         has_bf16=bool(features.get("avx512bf16")),
         scalings=AVX512_SCALINGS if has_avx512 else (),
         lookups=AVX512_LOOKUPS if has_avx512 else AVX2_LOOKUPS if features.get("avx2") else (),
-        products=(BF16_PAIRS,) if has_avx512 and features.get("avx512bf16") else (),
+        products=_products(features, has_avx512),
     )
+
+
+def _products(features: Any, has_avx512: bool) -> tuple[GroupedProduct, ...]:
+    """The instructions for grouped products, in registers as wide as all others."""
+    if not has_avx512:
+        return (BYTE_QUADS_256,) if features.get("avxvnni") else ()
+    rows = ((BF16_PAIRS, "avx512bf16"), (BYTE_QUADS, "avx512vnni"))
+    return tuple(row for row, feature in rows if features.get(feature))
 
 
 def _caches() -> dict[int, tuple[int, int]]:

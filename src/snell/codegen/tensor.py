@@ -18,8 +18,9 @@ from snell.codegen.literals import type_text
 from snell.codegen.position import Position
 from snell.dtypes import DType, bf16, u8, u16, u32, u64
 from snell.errors import CompileError
+from snell.graph.primitives import Mod
 from snell.loops.ir import Blocked, Store, Update, converted_factors
-from snell.rewrite.term import Load, Tensor, Term
+from snell.rewrite.term import FloorDivide, Load, Number, Tensor, Term
 from snell.symbolic import Axis, Expr
 from snell.targets import GroupedProduct
 
@@ -141,6 +142,9 @@ class TensorLanes:
             loaded = self._loaded(item.op, word, group)
             if loaded is not None:
                 return loaded
+        field = self._field(item, word, group)
+        if field is not None:
+            return field
         at, begun = self.expressions.positions.at, group.positions[0]
         result: Value | None = None
         for number, position in enumerate(group.positions):
@@ -150,6 +154,21 @@ class TensorLanes:
         at[group.axis] = begun
         assert result is not None
         return result
+
+    def _field(self, item: Term, word: DType, group: Group) -> Value | None:
+        """Fields of bytes by a shift or a mask of the whole word; None for any other term."""
+        if not isinstance(item.op, FloorDivide | Mod) or item.dtype != u8 or not isinstance(item.args[1].op, Number):
+            return None
+        size = item.args[1].op.value
+        if not isinstance(size, int) or size < 1 or size & (size - 1) or size > 1 << 7:
+            return None
+        value, shift = self._word(item.args[0], group), size.bit_length() - 1
+        kept = size - 1
+        if isinstance(item.op, FloorDivide):
+            value = self.code.binary("lshr", value, self.code.constant(shift, word, value.lanes))
+            kept = 0xFF >> shift
+        mask = sum(kept << 8 * k for k in range(group.size))
+        return self.code.binary("and", value, self.code.constant(Fraction(mask), word, value.lanes))
 
     def _part(self, element: Value, word: DType, number: int) -> Value:
         """One element at its place in the word."""

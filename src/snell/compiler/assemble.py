@@ -13,18 +13,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from snell.compiler.checks import CheckOutput
-from snell.compiler.lowered import CarryTensors, Lowered, RepeatStep, Step
+from snell.compiler.lowered import CarryTensors, Lowered, RepeatStep, SideBySide, Step
 from snell.dtypes import u8
 from snell.graph.graph_inputs import input_operations
 from snell.graph.primitives import Input
 from snell.loops.build import BuiltKernel
+from snell.loops.dispatches import shared_claim
 from snell.loops.ir import Blocked, Buffer, BufferScope
 from snell.rewrite.term import Tensor
 from snell.runtime import program as runtime
 from snell.runtime.arena import Allocation, plan
 from snell.runtime.binding import Assembled
 from snell.runtime.kernels import KernelCompiler
-from snell.runtime.program import BufferSlot, Call, Carry, Check, CodeObject, Program, Repeat, Role, Row
+from snell.runtime.program import BufferSlot, Call, Carry, Check, CodeObject, Joint, Program, Repeat, Role, Row
 from snell.symbolic import Dim, Expr, as_expr, as_size
 
 __all__ = ["assemble"]
@@ -55,6 +56,14 @@ class _NamedCall:
 
 
 @dataclass(frozen=True, slots=True)
+class _NamedJoint:
+    """Calls in one dispatch whose buffers are still names."""
+
+    calls: tuple[_NamedCall, ...]
+    chunk: int
+
+
+@dataclass(frozen=True, slots=True)
 class _NamedRepeat:
     """A repetition whose buffers are still names; `checks` are numbers in the program."""
 
@@ -63,7 +72,7 @@ class _NamedRepeat:
     checks: tuple[int, ...]
 
 
-_NamedStep = _NamedCall | _NamedRepeat
+_NamedStep = _NamedCall | _NamedJoint | _NamedRepeat
 
 
 @dataclass(slots=True)
@@ -113,10 +122,13 @@ class _Assembly:
     def _steps(self, steps: Iterable[Step]) -> tuple[_NamedStep, ...]:
         made: list[_NamedStep] = []
         for step in steps:
-            if isinstance(step, RepeatStep):
-                made.append(self._repetition(step))
-            else:
-                made += self._kernel(step)
+            match step:
+                case RepeatStep():
+                    made.append(self._repetition(step))
+                case SideBySide():
+                    made += self._side_by_side(step)
+                case BuiltKernel():
+                    made += self._kernel(step)
         return tuple(made)
 
     def _repetition(self, step: RepeatStep) -> _NamedRepeat:
@@ -169,6 +181,27 @@ class _Assembly:
             made.append(_NamedCall(call, tuple(names)))
         return made
 
+    def _side_by_side(self, step: SideBySide) -> list[_NamedStep]:
+        """The kernels' last phases together, those before them together, and so on: all memory is alive all the while."""
+        begin = self.time
+        calls = [self._kernel(kernel) for kernel in step.kernels]
+        self._alive({name for own in calls for call in own for name in call.buffers}, begin, self.time - 1)
+        rounds = max(map(len, calls))
+        made: list[_NamedStep] = []
+        for number in range(rounds):
+            together = [own[len(own) - rounds + number] for own in calls if len(own) >= rounds - number]
+            last = number == rounds - 1
+            chunk = shared_claim(step.kernels) if last else 1
+            made.append(_NamedJoint(tuple(together), chunk) if len(together) > 1 else together[0])
+        return made
+
+    def _alive(self, names: Iterable[str], begin: int, end: int) -> None:
+        """Arena buffers that something touches at any time between these are alive from the first to the last."""
+        for name in names:
+            if name in self.lives:
+                size, first, last = self.lives[name]
+                self.lives[name] = (size, min(first, begin), max(last, end))
+
     def _workspace(self, buffer: Buffer, step: int) -> str:
         name = f"workspace.{step}.{buffer.name}"
         size = buffer.stored_bytes
@@ -218,11 +251,17 @@ def _indexed(step: _NamedStep, index: dict[str, int]) -> runtime.Step:
     """The step on slots."""
     match step:
         case _NamedCall(call, names):
-            return replace(call, buffers=tuple(index[name] for name in names))
+            return _indexed_call(call, names, index)
+        case _NamedJoint(calls, chunk):
+            return Joint(tuple(_indexed_call(each.call, each.buffers, index) for each in calls), chunk)
         case _NamedRepeat(source, steps, checks):
             carries = tuple(_indexed_carry(carry, index) for carry in source.carries)
             rows = tuple(Row(index[row.whole.name], index[row.row.name]) for row in source.rows)
             return Repeat(source.length, carries, rows, tuple(_indexed(inner, index) for inner in steps), checks)
+
+
+def _indexed_call(call: Call, names: Sequence[str], index: dict[str, int]) -> Call:
+    return replace(call, buffers=tuple(index[name] for name in names))
 
 
 def _indexed_carry(carry: CarryTensors, index: dict[str, int]) -> Carry:
@@ -236,6 +275,8 @@ def _buffers(steps: Iterable[_NamedStep]) -> Iterator[str]:
         match step:
             case _NamedCall(_, names):
                 yield from names
+            case _NamedJoint(calls, _):
+                yield from (name for each in calls for name in each.buffers)
             case _NamedRepeat(source, inner, _):
                 yield from _buffers(inner)
                 yield from (t.name for c in source.carries for t in (c.initial, c.result, c.spare))

@@ -9,18 +9,19 @@ from snell.compiler.assemble import assemble
 from snell.compiler.checks import CheckOutput, sizes_known, with_check_outputs
 from snell.compiler.kernel_swaps import KernelSwaps, swapped_kernels
 from snell.compiler.lowered import Lowered, PassTimes
-from snell.compiler.lowering import lower_graph
+from snell.compiler.lowering import Rewriter, lower_graph
 from snell.compiler.rewriting import ProgramRewriter, RewrittenDefinition
 from snell.graph.node import Graph
 from snell.loops.build import PlanSource
 from snell.loops.plan import HEURISTICS
+from snell.rewrite.decisions import HEURISTIC_GROUPING, Decider, Grouping
 from snell.rewrite.policy import Policy, Tag
 from snell.runtime.binding import Assembled
 from snell.runtime.kernels import KernelCompiler, ObjectSource, Progress
 from snell.runtime.main import with_main
 from snell.targets import Target
 
-__all__ = ["Compilation", "Options", "compile_graph", "scheduling_target", "with_kernels"]
+__all__ = ["Compilation", "Options", "compile_graph", "lower_with", "scheduling_target", "with_kernels"]
 
 _RESULT = "result:"
 
@@ -28,7 +29,7 @@ _RESULT = "result:"
 @dataclass(frozen=True, slots=True)
 class Options:
     """How to compile: target, threads the schedules are made for, precision policy, the object cache, whom to tell, and
-    what a search found for a group."""
+    what a search found for a group and about the grouping."""
 
     target: Target
     threads: int
@@ -36,6 +37,7 @@ class Options:
     fetch: ObjectSource = lambda _, build: build()
     progress: Progress | None = None
     plans: PlanSource = lambda _: HEURISTICS
+    grouping: Grouping = HEURISTIC_GROUPING
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +58,8 @@ def compile_graph(graph: Graph, options: Options) -> Compilation:
     """Run every pass; a pass that cannot go on raises CompileError."""
     if options.progress is not None:
         options.progress(0, 0)
-    checked, checks = with_check_outputs(graph)
-    renamed = Graph(tuple((_inner(name, graph), operand) for name, operand in checked.outputs))
     rewriter = ProgramRewriter(options.policy)
-    known = sizes_known(graph)
-    target = scheduling_target(options.target, options.policy)
-    lowered = lower_graph(renamed, rewriter, target, options.threads, known, options.policy, options.plans)
+    lowered, checks = lower_with(graph, options, rewriter, Decider(options.grouping))
     distinct = {built.kernel for kernel in lowered.kernels for built in (kernel, *kernel.prepares)}
     kernels = KernelCompiler(options.target, options.fetch, options.progress, len(distinct))
     if options.progress is not None:
@@ -70,6 +68,18 @@ def compile_graph(graph: Graph, options: Options) -> Compilation:
     outputs = tuple(name for name, _ in graph.outputs)
     rewritten = tuple(rewriter.rewritten)
     return Compilation(assembled, outputs, lowered, checks, kernels, rewritten, lowered.times, options)
+
+
+def lower_with(
+    graph: Graph, options: Options, rewriter: Rewriter, decide: Decider
+) -> tuple[Lowered, tuple[CheckOutput, ...]]:
+    """The passes up to kernels, and the outputs that are checks; `decide` answers what the costs of grouping leave open."""
+    checked, checks = with_check_outputs(graph)
+    renamed = Graph(tuple((_inner(name, graph), operand) for name, operand in checked.outputs))
+    target = scheduling_target(options.target, options.policy)
+    known = sizes_known(graph)
+    lowered = lower_graph(renamed, rewriter, target, options.threads, known, options.policy, options.plans, decide)
+    return lowered, checks
 
 
 def with_kernels(compilation: Compilation, swaps: KernelSwaps) -> Assembled:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from snell.compiler.lowered import Lowered, RepeatStep, Step
+from snell.compiler.lowered import Lowered, RepeatStep, SideBySide, Step
 from snell.errors import CompileError
 from snell.loops.build import BuiltKernel, renamed_kernel
 from snell.loops.ir import Kernel
@@ -23,8 +23,16 @@ def swapped_kernels(lowered: Lowered, swaps: KernelSwaps) -> Lowered:
 
 
 def _swapped(step: Step, swaps: KernelSwaps) -> Step:
-    if isinstance(step, RepeatStep):
-        return replace(step, steps=tuple(_swapped(inner, swaps) for inner in step.steps))
+    match step:
+        case RepeatStep():
+            return replace(step, steps=tuple(_swapped(inner, swaps) for inner in step.steps))
+        case SideBySide():
+            return SideBySide(tuple(_swapped_kernel(kernel, swaps) for kernel in step.kernels))
+        case BuiltKernel():
+            return _swapped_kernel(step, swaps)
+
+
+def _swapped_kernel(step: BuiltKernel, swaps: KernelSwaps) -> BuiltKernel:
     pair = swaps.get(step.kernel)
     if pair is None:
         return step

@@ -1,6 +1,7 @@
 """What lowering makes: the passes' values, and steps in order: kernels and repetitions of kernels.
 
-    Step        ::= BuiltKernel | RepeatStep
+    Step        ::= BuiltKernel | SideBySide | RepeatStep
+    SideBySide  ::= BuiltKernel*
     RepeatStep  ::= length, CarryTensors*, RowTensors*, Step*, check outputs
 
 Tensors have names of their own across the whole program: those of a body are prefixed with their repetition's name,
@@ -25,7 +26,17 @@ from snell.rewrite.template import Instance
 from snell.rewrite.term import Tensor
 from snell.symbolic import Expr
 
-__all__ = ["CarryTensors", "Lowered", "Naming", "PassTimes", "RepeatStep", "RowTensors", "Step", "renamed_step"]
+__all__ = [
+    "CarryTensors",
+    "Lowered",
+    "Naming",
+    "PassTimes",
+    "RepeatStep",
+    "RowTensors",
+    "SideBySide",
+    "Step",
+    "renamed_step",
+]
 
 
 @dataclass(slots=True)
@@ -64,6 +75,13 @@ class RowTensors:
 
 
 @dataclass(frozen=True, slots=True)
+class SideBySide:
+    """Kernels in one dispatch: none of them touches what another one writes (`loops.dispatches`)."""
+
+    kernels: tuple[BuiltKernel, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RepeatStep:
     """Steps that run `length` times; `body` is what their graph was lowered to, in the body's own names."""
 
@@ -76,7 +94,7 @@ class RepeatStep:
     body: Lowered
 
 
-Step = BuiltKernel | RepeatStep
+Step = BuiltKernel | SideBySide | RepeatStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +116,11 @@ class Lowered:
     def kernels(self) -> tuple[BuiltKernel, ...]:
         """Every kernel, those of repetitions once."""
         return tuple(_kernels(self.steps))
+
+    @property
+    def own_kernels(self) -> tuple[BuiltKernel, ...]:
+        """The kernels of `groups`, in their order: every kernel but those of repetitions."""
+        return tuple(_kernels(step for step in self.steps if not isinstance(step, RepeatStep)))
 
     def definitions(self) -> tuple[Definition, ...]:
         """The program as definitions over its own tensors, without those of repetitions."""
@@ -128,7 +151,9 @@ def renamed_step(step: Step, naming: Naming) -> Step:
     """The step on the tensors of the program around the body."""
     match step:
         case BuiltKernel():
-            return renamed_kernel(step, {tensor: naming(tensor) for tensor in _tensors(step)})
+            return _renamed(step, naming)
+        case SideBySide():
+            return SideBySide(tuple(_renamed(kernel, naming) for kernel in step.kernels))
         case RepeatStep():
             return replace(
                 step,
@@ -138,6 +163,10 @@ def renamed_step(step: Step, naming: Naming) -> Step:
                 steps=tuple(renamed_step(inner, naming) for inner in step.steps),
                 checks=tuple(renamed_check(check, naming) for check in step.checks),
             )
+
+
+def _renamed(kernel: BuiltKernel, naming: Naming) -> BuiltKernel:
+    return renamed_kernel(kernel, {tensor: naming(tensor) for tensor in _tensors(kernel)})
 
 
 def renamed_check(check: CheckOutput, naming: Naming) -> CheckOutput:
@@ -157,7 +186,10 @@ def _tensors(kernel: BuiltKernel) -> tuple[Tensor, ...]:
 
 def _kernels(steps: Iterable[Step]) -> Iterator[BuiltKernel]:
     for step in steps:
-        if isinstance(step, RepeatStep):
-            yield from _kernels(step.steps)
-        else:
-            yield step
+        match step:
+            case BuiltKernel():
+                yield step
+            case SideBySide():
+                yield from step.kernels
+            case RepeatStep():
+                yield from _kernels(step.steps)

@@ -1,7 +1,7 @@
 """The pipeline's middle as named, timed passes: a graph becomes kernels and repetitions of kernels, in order.
 
     graph ──cut──▶ stored nodes ──index──▶ definitions ──rewrite──▶ definitions ──order──▶ definitions
-          ──in place──▶ definitions ──stages──▶ stages ──group──▶ groups ──build──▶ kernels
+          ──in place──▶ definitions ──stages──▶ stages ──group──▶ groups ──build──▶ kernels ──dispatch──▶ steps
 
 Every pass is a function from one frozen value to the next; `Lowered` keeps each of them for `explain`.  The body of a
 scan goes through the same passes.  Groups do not cross a scan: what is before it is one segment, what reads its results
@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from snell.compiler.checks import with_check_outputs
 from snell.compiler.lowered import (
@@ -22,6 +23,7 @@ from snell.compiler.lowered import (
     PassTimes,
     RepeatStep,
     RowTensors,
+    SideBySide,
     Step,
     renamed_check,
     renamed_step,
@@ -30,16 +32,20 @@ from snell.graph.node import Graph, Node
 from snell.graph.primitives import Input, Structured
 from snell.graph.scan import Loop, Repetition, Scan, repetitions
 from snell.loops.build import BuiltKernel, PlanSource, build_kernel
+from snell.loops.dispatches import dispatches
+from snell.loops.group_word import group_word, stage_word
 from snell.loops.grouping import Group, group_stages
 from snell.loops.narrow import narrow_products
 from snell.loops.plan import HEURISTICS
 from snell.loops.reorder import reorder_results
 from snell.loops.retarget import rebuilt_stage
+from snell.loops.rounding import round_rows
 from snell.loops.split import split_reductions
 from snell.loops.stage import Stage, stages_of
 from snell.loops.streaming import group_with_streams
 from snell.loops.sums import store_sums
 from snell.rewrite.cut import cut_nodes
+from snell.rewrite.decisions import Decider, Question
 from snell.rewrite.definition import Definition
 from snell.rewrite.index import input_tensor
 from snell.rewrite.inplace import in_place
@@ -65,12 +71,22 @@ class _Passes:
     refines: bool
     narrows: bool
     plans: PlanSource
+    decide: Decider
     times: PassTimes = field(default_factory=PassTimes)
     rewritten: dict[Definition, Definition] = field(default_factory=dict[Definition, Definition])
     built: dict[Group, BuiltKernel] = field(default_factory=dict[Group, BuiltKernel])
 
     def build(self, group: Group) -> BuiltKernel:
         return build_kernel(group, self.target, self.threads, self.built, prunes=self.refines, plans=self.plans)
+
+    def joins(self, stage: Stage, pays: bool) -> bool:
+        return self.decide(Question.JOIN, lambda: stage_word(stage), pays)
+
+    def streams(self, result: Stage) -> bool:
+        return self.decide(Question.STREAM, lambda: stage_word(result), True)
+
+    def shares(self, group: Group) -> bool:
+        return self.decide(Question.SHARE, lambda: group_word(group), True)
 
     def rewrite(self, template: Definition) -> Definition:
         if template not in self.rewritten:
@@ -94,19 +110,20 @@ def lower_graph(
     known: Sequence[Expr] = (),
     policy: Policy = Policy.DEFAULT,
     plans: PlanSource = lambda _: HEURISTICS,
+    decide: Decider | None = None,
 ) -> Lowered:
     """Run the passes on a graph for a target and a thread count; reductions become streams where the policy refines.
 
     `known` are expressions of sizes that are not negative once the checks among the outputs have passed; `plans` tells
-    what a search found for a group.
+    what a search found for a group, `decide` answers what the costs of grouping leave open.
     """
     allowed = policy.allows(Tag.REFINES), policy.allows(Tag.FAST)
-    return _lowered(graph, _Passes(rewriter, target, threads, *allowed, plans), known)
+    return _lowered(graph, _Passes(rewriter, target, threads, *allowed, plans, decide or Decider()), known)
 
 
 def _lowered(graph: Graph, passes: _Passes, known: Sequence[Expr] = ()) -> Lowered:
     with passes.times.measure("cut"):
-        cut = stored_tensors(graph, cut_nodes(graph))
+        cut = stored_tensors(graph, cut_nodes(graph, passes.decide))
     with passes.times.measure("index"):
         program = instances(graph, cut)
     with passes.times.measure("rewrite"):
@@ -122,14 +139,25 @@ def _lowered(graph: Graph, passes: _Passes, known: Sequence[Expr] = ()) -> Lower
     for place, segment in enumerate(segments):
         kept = _kept(graph, segments, place, tensors)
         made = _grouped(segment.program, kept, frozenset(aliases), passes)
-        groups += made
         with passes.times.measure("build"):
-            steps += [passes.build(group) for group in made]
+            built = [passes.build(group) for group in made]
+        with passes.times.measure("dispatch"):
+            together = dispatches(built, aliases, partial(_shares, passes, made))
+        groups += [made[k] for places in together for k in places]
+        steps += [_side_by_side([built[k] for k in places]) for places in together]
         steps += [
             _repeated(scan, f"scan{place}.{k}" if k else f"scan{place}", tensors, passes)
             for k, scan in enumerate(segment.scans)
         ]
     return Lowered(graph, program, tuple(groups), tuple(steps), aliases, passes.times, passes.built, orders)
+
+
+def _shares(passes: _Passes, groups: Sequence[Group], place: int) -> bool:
+    return passes.shares(groups[place])
+
+
+def _side_by_side(kernels: list[BuiltKernel]) -> Step:
+    return SideBySide(tuple(kernels)) if len(kernels) > 1 else kernels[0]
 
 
 def _stored_names(graph: Graph, tensors: Mapping[Node, Tensor]) -> set[str]:
@@ -144,10 +172,13 @@ def _grouped(
     with passes.times.measure("stages"):
         stages = _stages(program)
         if passes.narrows:
+            stages = round_rows(stages, passes.target)
             stages = narrow_products(stages, {*kept, *updated}, passes.target)
     with passes.times.measure("group"):
-        group = group_with_streams if passes.refines else group_stages
-        groups = group(stages, kept, passes.target, passes.threads)
+        if passes.refines:
+            groups = group_with_streams(stages, kept, passes.target, passes.threads, passes.joins, passes.streams)
+        else:
+            groups = group_stages(stages, kept, passes.target, passes.threads, passes.joins)
         groups = store_sums(split_reductions(groups, updated), passes.target, updated)
         return reorder_results(groups, passes.target, updated)
 

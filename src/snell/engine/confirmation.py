@@ -7,32 +7,21 @@ not confirmed; what was recorded stays then.
 
 from __future__ import annotations
 
-import math
-import statistics
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from snell.compiler.compile import Compilation, with_kernels
+from snell.engine.whole_program import MOST_BYTES, WholePrograms
 from snell.errors import SnellError
-from snell.graph.graph_inputs import input_operations
 from snell.loops.build import BuiltKernel
-from snell.loops.ir import Buffer, Dense
-from snell.rewrite.term import Tensor
-from snell.runtime.binding import bind
 from snell.runtime.executable import Bound
 from snell.runtime.pool import Pool
-from snell.search.arrays import Array, operand, operand_bytes
 from snell.search.confirm import Confirmation, confirm
 from snell.symbolic import Dim
 
 __all__ = ["Finalist", "confirm_finalists"]
 
-_MOST_BYTES = 512 << 20  # of operands; programs pack weights of their own
-_READING_SECONDS = 0.005
-_LEAST_READINGS, _READINGS = 3, 11
 _PROGRAMS = 3  # that are alive: by heuristics, with what is kept, and with one winner less
 
 
@@ -57,61 +46,37 @@ def confirm_finalists(
 ) -> Confirmation | None:
     """Which finalists help the whole program at these sizes, found within so many seconds; None where that cannot be
     said.  `expected` is the share of its time that the finalists' own times promise."""
-    named = {dim.name: size for dim, size in sizes.items()}
-    trials = _Programs(compilation, {f.key: f for f in finalists}, pool, time.monotonic() + seconds, named)
-    if trials.operand_bytes > _MOST_BYTES:
+    programs = WholePrograms(compilation.lowered.graph, sizes, pool, time.monotonic() + seconds)
+    if programs.operand_bytes > MOST_BYTES:
         return None
+    trials = _Programs(compilation, {f.key: f for f in finalists}, programs)
     order = [f.key for f in sorted(finalists, key=lambda f: -f.won)]
     try:
-        return confirm(order, expected, trials.compare, trials.has_time)
+        return confirm(order, expected, trials.compare, programs.has_time)
     except SnellError:
         return None
 
 
 @dataclass(slots=True)
 class _Programs:
-    """Programs with some of the finalists, bound to random operands."""
+    """Programs with some of the finalists."""
 
     compilation: Compilation
     finalists: Mapping[str, Finalist]
-    pool: Pool
-    end: float
-    sizes: Mapping[str, int]
-    buffers: dict[str, Buffer] = field(init=False)
-    frozen: dict[str, Array] = field(default_factory=dict[str, Array])
+    programs: WholePrograms
     bound: dict[frozenset[str], Bound] = field(default_factory=dict[frozenset[str], Bound])
 
-    def __post_init__(self) -> None:
-        inputs = input_operations(self.compilation.lowered.graph)
-        self.buffers = {
-            name: Buffer(Tensor(name, op.shape, op.dtype, op.storage), op.shape, Dense()) for name, op in inputs.items()
-        }
-
-    @property
-    def operand_bytes(self) -> int:
-        """Bytes of all operands."""
-        return sum(operand_bytes(buffer, self.sizes) for buffer in self.buffers.values())
-
-    def has_time(self) -> bool:
-        """Whether another comparison may begin."""
-        return time.monotonic() < self.end
-
     def compare(self, one: frozenset[str], other: frozenset[str]) -> float:
-        """The median over neighbouring readings of the first program's time over the second's."""
-        calls = self._program(one), self._program(other)
-        once = max(_seconds(call, 1) for call in calls)
-        repeats = max(1, math.ceil(_READING_SECONDS / max(once, 1e-7)))
-        ratios: list[float] = []
-        while len(ratios) < _LEAST_READINGS or (len(ratios) < _READINGS and self.has_time()):
-            first, second = (_seconds(call, repeats) for call in calls)
-            ratios.append(first / second)
-        return statistics.median(ratios)
+        """The first program's time over the second's."""
+        return self.programs.ratio(self._program(one), self._program(other))
 
     def _program(self, keys: frozenset[str]) -> Bound:
         found = self.bound.get(keys)
         if found is None:
             self._make_room()
-            found = self.bound[keys] = self._made(keys)
+            chosen = [self.finalists[key] for key in keys]
+            assembled = with_kernels(self.compilation, {f.built.kernel: (f.built, f.planned) for f in chosen})
+            found = self.bound[keys] = self.programs.bound(assembled)
         return found
 
     def _make_room(self) -> None:
@@ -119,25 +84,3 @@ class _Programs:
         others = [keys for keys in self.bound if keys]
         if len(others) >= _PROGRAMS - 1:
             del self.bound[others[0]]
-
-    def _made(self, keys: frozenset[str]) -> Bound:
-        chosen = [self.finalists[key] for key in keys]
-        assembled = with_kernels(self.compilation, {f.built.kernel: (f.built, f.planned) for f in chosen})
-        for name in assembled.frozen:
-            if name not in self.frozen:
-                self.frozen[name] = self._random(name)
-        executable = bind(assembled, {name: self.frozen[name] for name in assembled.frozen}, self.pool)
-        sizes = {dim.name: self.sizes[dim.name] for dim in executable.unsolved}
-        bound = executable.bind(*map(self._random, assembled.inputs), sizes=sizes)
-        bound()
-        return bound
-
-    def _random(self, name: str) -> Array:
-        return operand(self.buffers[name], self.sizes, np.random.default_rng(len(name)))
-
-
-def _seconds(call: Bound, repeats: int) -> float:
-    begin = time.perf_counter()
-    for _ in range(repeats):
-        call()
-    return (time.perf_counter() - begin) / repeats

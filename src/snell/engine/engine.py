@@ -7,7 +7,7 @@ the cache folder by the next process, which then lowers and compiles nothing.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -36,8 +36,9 @@ if TYPE_CHECKING:
     from snell.graph import fingerprint
     from snell.graph.node import Graph
     from snell.runtime.kernels import Progress
-    from snell.search import curves, records
+    from snell.search import curves, groupings, records
     from snell.search.curves import Curves
+    from snell.search.groupings import Groupings
     from snell.search.records import Records
     from snell.search.tuning import Progress as TuningProgress
     from snell.search.tuning import Tuning
@@ -45,6 +46,7 @@ else:
     compiler = deferred("snell.compiler.compile")
     curves = deferred("snell.search.curves")
     fingerprint = deferred("snell.graph.fingerprint")
+    groupings = deferred("snell.search.groupings")
     report = deferred("snell.engine.report")
     records = deferred("snell.search.records")
     tuning = deferred("snell.engine.tuning")
@@ -67,9 +69,9 @@ class Prepared:
     def frozen(self) -> tuple[str, ...]:
         return self.assembled.frozen
 
-    def bind(self, frozen: Mapping[str, Any], pool: Pool) -> Executable:
-        """The executable with these weights."""
-        return bind(self.assembled, frozen, pool)
+    def bind(self, frozen: Mapping[str, Any], pool: Pool, packed: MutableMapping[str, Any] | None = None) -> Executable:
+        """The executable with these weights; programs on the same weights share what is `packed`."""
+        return bind(self.assembled, frozen, pool, packed)
 
 
 @dataclass(slots=True, weakref_slot=True)
@@ -95,6 +97,11 @@ class Engine:
     def records(self) -> Records:
         """What searches found."""
         return records.Records(self.ledger.folder, self.config.cache_limit_bytes)
+
+    @property
+    def groupings(self) -> Groupings:
+        """What searches found about the grouping of programs."""
+        return groupings.Groupings(self.ledger.folder, self.config.cache_limit_bytes)
 
     @property
     def curves(self) -> Curves:
@@ -176,7 +183,10 @@ class Engine:
         """Run every pass (object code still comes from the cache where it is known)."""
         with self.lock:
             plans = tuning.recorded_plans(self, policy)
-            options = compiler.Options(self.target, self.threads, policy, self.cache.get_or_make, progress, plans)
+            grouping = tuning.recorded_grouping(self, graph, policy)
+            options = compiler.Options(
+                self.target, self.threads, policy, self.cache.get_or_make, progress, plans, grouping
+            )
             return compiler.compile_graph(graph, options)
 
     def tune(

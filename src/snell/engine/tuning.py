@@ -13,9 +13,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from snell.compiler.compile import Compilation, Options, compile_graph, scheduling_target
-from snell.compiler.lowered import RepeatStep, Step
+from snell.compiler.lowered import RepeatStep, SideBySide, Step
 from snell.config import SearchBudget
 from snell.engine.confirmation import Finalist, confirm_finalists
+from snell.engine.grouping_search import search_grouping
 from snell.engine.report.costs import typical_sizes
 from snell.engine.version import code_version
 from snell.errors import CompileError
@@ -27,8 +28,10 @@ from snell.loops.grouping import Group
 from snell.loops.ir import Kernel
 from snell.loops.plan import HEURISTICS, Plan
 from snell.rewrite.cut import typical_size
+from snell.rewrite.decisions import HEURISTIC_GROUPING, Grouping
 from snell.rewrite.policy import Policy, Tag
 from snell.search.curves import Curve
+from snell.search.groupings import GroupingRecord
 from snell.search.records import record_key
 from snell.search.tuning import Moment, Progress, Tuning, TuningTask, tune
 from snell.symbolic import as_expr, product
@@ -36,8 +39,11 @@ from snell.symbolic import as_expr, product
 if TYPE_CHECKING:
     from snell.engine.engine import Engine
 
-__all__ = ["recorded_plans", "spend", "tune_graph"]
+__all__ = ["recorded_grouping", "recorded_plans", "spend", "tune_graph"]
 
+_GROUPING = 0.15  # of a budget: for what is stored and what shares a kernel
+_LEAST_GROUPING_SECONDS = 1.0  # less does not compile two programs: it is the schedules'
+_GROUPING_SECONDS = 20.0  # without a budget
 _CONFIRMING = 0.15  # of a budget: for the whole program
 _CONFIRMING_SECONDS = 20.0  # without a budget
 
@@ -55,11 +61,24 @@ def recorded_plans(engine: Engine, policy: Policy) -> PlanSource:
     return plan
 
 
+def recorded_grouping(engine: Engine, graph: Graph, policy: Policy) -> Grouping:
+    """What the records say about the grouping of a program."""
+    if not engine.ledger.stamp():
+        return HEURISTIC_GROUPING
+    record = engine.groupings.get(engine.key(graph, policy))
+    return HEURISTIC_GROUPING if record is None else record.grouping
+
+
 def tune_graph(engine: Engine, graph: Graph, policy: Policy, budget: float | None, progress: Progress | None) -> Tuning:
-    """Search the kernels that the heuristics make of a graph, then time the whole program with what was found."""
+    """Search the grouping of a graph, then its kernels, then time the whole program with what was found."""
     begin = time.monotonic()
+    try:
+        grouping = _search_grouping(engine, graph, policy, budget)
+    except KeyboardInterrupt:
+        return Tuning((), (), None, interrupted=True)
+    spent = time.monotonic() - begin
     with engine.lock:
-        options = Options(engine.target, engine.threads, policy, engine.cache.get_or_make)
+        options = Options(engine.target, engine.threads, policy, engine.cache.get_or_make, grouping=grouping.grouping)
         compilation = compile_graph(graph, options)
     tasks = _tasks(engine, compilation)
     curve = Curve(engine.curves, engine.key(graph, policy))
@@ -72,13 +91,29 @@ def tune_graph(engine: Engine, graph: Graph, policy: Policy, budget: float | Non
     try:
         found = tune(
             tasks, scheduling_target(engine.target, policy), engine.threads, engine.records,
-            budget=None if budget is None else (1.0 - _CONFIRMING) * budget, prunes=policy.allows(Tag.REFINES),
+            budget=None if budget is None else (1.0 - _CONFIRMING) * budget - spent, prunes=policy.allows(Tag.REFINES),
             cold_bytes=_cold_bytes(engine, graph), progress=tell,
         )  # fmt: skip
     finally:
         curve.end()
+    found = replace(found, grouping=grouping)
     left = _CONFIRMING_SECONDS if budget is None else max(_CONFIRMING * budget, begin + budget - time.monotonic())
     return found if found.interrupted else _confirmed(engine, graph, compilation, tasks, found, left)
+
+
+def _search_grouping(engine: Engine, graph: Graph, policy: Policy, budget: float | None) -> GroupingRecord:
+    """The best grouping known after this search, which is recorded; a decision is tried once."""
+    key = engine.key(graph, policy)
+    known = engine.groupings.get(key) or GroupingRecord(HEURISTIC_GROUPING, 1.0)
+    seconds = _GROUPING_SECONDS if budget is None else _GROUPING * budget
+    if seconds < _LEAST_GROUPING_SECONDS:
+        return known
+    with engine.lock:
+        options = Options(engine.target, engine.threads, policy, engine.cache.get_or_make)
+        found = search_grouping(graph, options, engine.pool(), seconds, known)
+    if found != known:
+        engine.groupings.put(key, found)
+    return found
 
 
 def _tasks(engine: Engine, compilation: Compilation) -> list[TuningTask]:
@@ -149,8 +184,9 @@ def _count(steps: Iterable[Step], times: float, calls: Counter[Kernel]) -> None:
     for step in steps:
         if isinstance(step, RepeatStep):
             _count(step.steps, times * typical_size(step.length), calls)
-        else:
-            calls[step.kernel] += times  # type: ignore[assignment]
+            continue
+        for built in step.kernels if isinstance(step, SideBySide) else (step,):
+            calls[built.kernel] += times  # type: ignore[assignment]
 
 
 def _cold_bytes(engine: Engine, graph: Graph) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from snell.config import Config, process_environment
 from snell.engine.default_engine import default_engine
@@ -34,6 +34,7 @@ class EngineCompiler:
         self.engine = engine
         self.policy = policy
         self.progress = progress
+        self._packed: dict[str, Any] = {}  # a model's programs share its packed weights
 
     def compile(self, recipe: ProgramRecipe) -> CompiledProgram:
         """The program as one executable for all sizes, its weights bound; known programs are not even traced."""
@@ -47,7 +48,8 @@ class EngineCompiler:
             constants = program.constants
             self.engine.cache.put(_constants_key(key), constants_to_bytes(constants))
         frozen = recipe.weights(name for name in prepared.frozen if name not in constants)
-        return _EngineProgram(prepared, prepared.bind({**constants, **frozen}, self.engine.pool()))
+        bound = prepared.bind({**constants, **frozen}, self.engine.pool(), self._packed)
+        return _EngineProgram(prepared, bound)
 
     def explain(self, program: Program) -> Report:
         """The definitions, kernels and code that the program becomes."""

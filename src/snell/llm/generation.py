@@ -1,9 +1,10 @@
 """What generating returns: the text with its tokens, why it ended, what it cost; and the chunks of a stream."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-__all__ = ["Chunk", "FinishReason", "Generation", "Timings", "TokenLogprob", "Usage"]
+__all__ = ["Chunk", "FinishReason", "Generation", "Timings", "TokenLogprob", "ToolCall", "Usage"]
 
 FinishReason = Literal["stop", "length", "tool_calls", "cancelled"]
 
@@ -45,21 +46,34 @@ class Timings:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A tool that the model wants to be called; ``id`` goes into the message that answers it."""
+
+    id: str
+    name: str
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Chunk:
     """One token's part of a stream; the text may be "" while a character or a stop string is incomplete.
 
-    The last chunk has a ``finish_reason``, and no token where an end-of-text token ended the text.
+    The last chunk has a ``finish_reason`` and all tool calls, and no token where an end-of-text token ended the text.
     """
 
     text: str
     token_ids: tuple[int, ...] = ()
     logprobs: tuple[TokenLogprob, ...] = ()
     finish_reason: FinishReason | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """A finished text; ``str(generation)`` is ``text``.  ``logprobs`` is None unless asked for."""
+    """A finished text; ``str(generation)`` is ``text``.  ``logprobs`` is None unless asked for.
+
+    ``tool_calls`` are what the model wants called, where it was given tools; they are no part of ``text``.
+    """
 
     text: str
     token_ids: tuple[int, ...]
@@ -67,6 +81,7 @@ class Generation:
     logprobs: tuple[TokenLogprob, ...] | None
     usage: Usage
     timings: Timings
+    tool_calls: tuple[ToolCall, ...] = ()
 
     def __str__(self) -> str:
         return self.text

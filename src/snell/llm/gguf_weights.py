@@ -42,6 +42,19 @@ class GGUFWeights:
     def __contains__(self, name: object) -> bool:
         return name in self.file.tensors
 
+    def shape(self, name: str) -> tuple[int, ...]:
+        """As the file's table of tensors says."""
+        return find_tensor(self.file, name).shape
+
+    def described(self, name: str) -> str:
+        """The file and the tensor."""
+        return f"{self.file.path}: tensor {name!r}"
+
+    @property
+    def is_quantised(self) -> bool:
+        """Whether any tensor is stored in fewer bits than a float has."""
+        return any(tensor.quantisation not in _PLAIN for tensor in self.file.tensors.values())
+
     def stored(self, name: str) -> StoredWeight:
         """The tensor's planes."""
         info = find_tensor(self.file, name)

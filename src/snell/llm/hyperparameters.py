@@ -57,6 +57,18 @@ class Hyperparameters:
             return value
         raise self._wrong(key, "a boolean", value)
 
+    def numbers(self, key: str) -> tuple[float, ...]:
+        """A list of numbers."""
+        return tuple(float(value) for value in self._items(key, None, int | float, "a list of numbers"))
+
+    def integers(self, key: str) -> tuple[int, ...]:
+        """A list of whole numbers; empty where there is none."""
+        return tuple(self._items(key, [], int, "a list of whole numbers"))
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """A list of strings."""
+        return tuple(self._items(key, None, str, "a list of strings"))
+
     def group(self, key: str) -> "Hyperparameters":
         """A nested object; empty where there is none."""
         value = self.values.get(self.prefix + key)
@@ -65,6 +77,13 @@ class Hyperparameters:
         if isinstance(value, Mapping):
             return Hyperparameters(cast("Mapping[str, Any]", value), f"{self.where}: {key}")
         raise self._wrong(key, "an object", value)
+
+    def _items(self, key: str, default: object, kind: Any, expected: str) -> list[Any]:
+        value = self._found(key, default)
+        items = cast("list[Any]", value) if isinstance(value, list) else [None]
+        if not all(isinstance(item, kind) and not isinstance(item, bool) for item in items):
+            raise self._wrong(key, expected, value)
+        return items
 
     def _found(self, key: str, default: object) -> Any:
         value = self.values.get(self.prefix + key)

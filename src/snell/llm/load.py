@@ -18,14 +18,19 @@ from snell.importers.gguf import GGUFFile, read_gguf
 from snell.llm.compiler_protocol import Compiler
 from snell.llm.embed import EmbeddingModel, EmbeddingModelParts
 from snell.llm.engine_compiler import engine_compiler
+from snell.llm.families.decoder_tensors import check_tensors
+from snell.llm.families.description import FamilyDescription
 from snell.llm.families.encoder import Pooling
-from snell.llm.families.registry import DecoderFamily, family_named
+from snell.llm.families.from_config import decoder_from_config
+from snell.llm.families.from_gguf import decoder_from_gguf
+from snell.llm.families.registry import family_named
 from snell.llm.gguf_weights import GGUFWeights
 from snell.llm.hyperparameters import Hyperparameters, gguf_hyperparameters, read_json
 from snell.llm.model import LanguageModel, LanguageModelParts
 from snell.llm.sampling import SamplingParams, is_whole
 from snell.llm.template_source import TemplateSource
 from snell.llm.tokenizer import Tokenizer
+from snell.rewrite.policy import Policy
 
 if TYPE_CHECKING:
     from snell import store
@@ -52,11 +57,12 @@ def load(
 ) -> LanguageModel | EmbeddingModel:
     """Open a model by its path, or by a short name ("smollm2", "minilm"), which is installed on its first use.
 
-    ``context`` is the most tokens of a text (None: what the model was trained for); ``kv_dtype`` "f16" or "f32";
-    ``threads`` and ``precision`` go to the compiler, which ``compiler`` replaces.  An architecture that is not
-    supported is an UnsupportedError.  The first use of a model compiles it, which takes seconds: ``progress`` is called
-    with the kernels compiled and the number of all, and with (0, 0) when a compilation begins; never where the
-    programs are in the cache.
+    ``context`` is the most tokens of a text (None: what the model was trained for; rotary scalings that depend on the
+    length of a text take it to be this); ``kv_dtype`` "f16" or "f32"; ``threads`` and ``precision`` go to the compiler,
+    which ``compiler`` replaces; precision None is "fast" for quantised weights, whose products then round activations
+    to 8 bits (docs/precision.md), and "default" else.  An architecture that is not supported is an UnsupportedError.
+    The first use of a model compiles it, which takes seconds: ``progress`` is called with the kernels compiled and the
+    number of all, and with (0, 0) when a compilation begins; never where the programs are in the cache.
     """
     if not isinstance(model, str | os.PathLike):
         raise ConfigError(f"model: expected a path or a short name, received {model!r}")
@@ -65,13 +71,19 @@ def load(
     if kv_dtype not in _KV_DTYPES:
         raise ConfigError(f"kv_dtype: expected f16 or f32, received {kv_dtype!r}")
     path = _located(model)
-    parts, trained = _folder_parts(path) if path.is_dir() else _file_parts(path)
-    if context is not None and not 1 <= context <= trained:
-        raise ConfigError(f"context: the model was trained for texts of 1 to {trained} tokens, received {context}")
-    chosen = compiler if compiler is not None else engine_compiler(threads, precision, progress)
+    parts, trained, longest = _folder_parts(path) if path.is_dir() else _file_parts(path)
+    if context is not None and not 1 <= context <= longest:
+        raise ConfigError(f"context: the model was made for texts of 1 to {longest} tokens, received {context}")
+    chosen = compiler if compiler is not None else engine_compiler(threads, precision or _precision(parts), progress)
     if isinstance(parts, EmbeddingModelParts):
         return EmbeddingModel(parts, chosen, context=context or trained)
     return LanguageModel(parts, chosen, context=context or trained, kv_dtype=_KV_DTYPES[kv_dtype])
+
+
+def _precision(parts: Parts) -> str | None:
+    """What is used where nothing is asked for: weights of a few bits make rounding activations to 8 a small change."""
+    weights = parts.weights
+    return Policy.FAST.value if isinstance(weights, GGUFWeights) and weights.is_quantised else None
 
 
 def _located(model: str | os.PathLike[str]) -> Path:
@@ -86,19 +98,24 @@ def _located(model: str | os.PathLike[str]) -> Path:
     )
 
 
-def _file_parts(path: Path) -> tuple[Parts, int]:
-    """The parts of a GGUF file's model, and the context that it was trained for."""
+def _file_parts(path: Path) -> tuple[Parts, int, int]:
+    """The parts of a GGUF file's model, the context that it was trained for, and the longest one."""
     file = read_gguf(path)
     keys = gguf_hyperparameters(file)
     family = family_named(keys.prefix.removesuffix("."), keys.where)
     tokenizer = Tokenizer.from_gguf(file.metadata)
-    if isinstance(family, DecoderFamily):
-        decoder = family.from_gguf(file)
+    if isinstance(family, FamilyDescription):
+        decoder, weights = decoder_from_gguf(file, family), GGUFWeights(file)
+        check_tensors(decoder, weights)
         template = _template(file.metadata.get("tokenizer.chat_template"), tokenizer)
-        parts = LanguageModelParts(decoder, GGUFWeights(file), tokenizer, template, SamplingParams())
-        return parts, decoder.sizes.context
+        return (
+            LanguageModelParts(decoder, weights, tokenizer, template, SamplingParams()),
+            decoder.context,
+            decoder.longest,
+        )
     encoder = family.from_gguf(file)
-    return EmbeddingModelParts(encoder, GGUFWeights(file), tokenizer, _gguf_pooling(file, keys)), encoder.sizes.context
+    context = encoder.sizes.context
+    return EmbeddingModelParts(encoder, GGUFWeights(file), tokenizer, _gguf_pooling(file, keys)), context, context
 
 
 def _gguf_pooling(file: GGUFFile, keys: Hyperparameters) -> Pooling:
@@ -110,8 +127,8 @@ def _gguf_pooling(file: GGUFFile, keys: Hyperparameters) -> Pooling:
     return known[number]
 
 
-def _folder_parts(folder: Path) -> tuple[Parts, int]:
-    """The parts of a Hugging Face folder's model, and the context that it was trained for."""
+def _folder_parts(folder: Path) -> tuple[Parts, int, int]:
+    """The parts of a Hugging Face folder's model, the context that it was trained for, and the longest one."""
     if not (folder / "config.json").is_file():
         raise FileFormatError(
             f"{folder}: expected a GGUF file or a Hugging Face folder, found a folder without config.json; "
@@ -119,22 +136,20 @@ def _folder_parts(folder: Path) -> tuple[Parts, int]:
         )
     config = read_json(folder / "config.json")
     family = family_named(config.text("model_type"), config.where)
-    if isinstance(family, DecoderFamily):
-        decoder = family.from_config(config)
-        tokenizer, weights = (
-            Tokenizer.from_file(folder),
-            hugging_face_weights.open_hugging_face_weights(folder, family.weight_names),
-        )
+    if isinstance(family, FamilyDescription):
+        # A model that sees or hears too has its text model's settings in a group.
+        decoder = decoder_from_config(config.group("text_config") if "text_config" in config else config, family)
+        weights = hugging_face_weights.open_hugging_face_weights(folder, family.names, family.norm_offset)
+        check_tensors(decoder, weights)
+        tokenizer = Tokenizer.from_file(folder)
         template = _template(_folder_template(folder), tokenizer)
         parts = LanguageModelParts(decoder, weights, tokenizer, template, _folder_defaults(folder))
-        return parts, decoder.sizes.context
+        return parts, decoder.context, decoder.longest
     encoder = family.from_config(config)
-    tokenizer, weights = (
-        Tokenizer.from_file(folder),
-        hugging_face_weights.open_hugging_face_weights(folder, family.weight_names),
-    )
+    weights = hugging_face_weights.open_hugging_face_weights(folder, family.names)
     context = _folder_context(folder, encoder.sizes.context)
-    return EmbeddingModelParts(encoder, weights, tokenizer, _folder_pooling(folder)), context
+    parts = EmbeddingModelParts(encoder, weights, Tokenizer.from_file(folder), _folder_pooling(folder))
+    return parts, context, context
 
 
 def _folder_context(folder: Path, positions: int) -> int:
@@ -174,6 +189,8 @@ def _folder_defaults(folder: Path) -> SamplingParams:
         top_k=config.integer("top_k", 0),
         top_p=config.number("top_p", 1.0),
         min_p=config.number("min_p", 0.0),
+        typical_p=config.number("typical_p", 1.0),
+        repetition_penalty=config.number("repetition_penalty", 1.0),
     )
 
 

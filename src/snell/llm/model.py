@@ -36,12 +36,17 @@ from snell.llm.vectors import finished_vectors, fitted_ids, pooling_named
 from snell.locks import Lock
 
 if TYPE_CHECKING:
-    from snell.llm import chat_template, programs
+    from snell.llm import chat_template, constraint, programs, tool_call_forms, tool_calls
     from snell.llm.chat_template import ChatTemplate
+    from snell.llm.constraint import Constraint, GrammarTokens
+    from snell.llm.tool_calls import ToolCallForm
     from snell.search.tuning import Moment, Tuning
 else:
     chat_template = deferred("snell.llm.chat_template")
+    constraint = deferred("snell.llm.constraint")
     programs = deferred("snell.llm.programs")
+    tool_call_forms = deferred("snell.llm.tool_call_forms")
+    tool_calls = deferred("snell.llm.tool_calls")
 
 __all__ = ["LanguageModel", "LanguageModelParts"]
 
@@ -173,7 +178,7 @@ class LanguageModel:
         return finished_vectors(np.stack(rows) if rows else None, normalize, dimensions)
 
     def _stream(self, prompt: Prompt, options: GenerateOptions, *, finish: bool) -> GenerationStream:
-        ids = prompt_ids(prompt, self.tokenizer, lambda: self._template)
+        ids = prompt_ids(prompt, self.tokenizer, lambda: self._template, options.tools)
         room = self.context - len(ids)
         wanted = room if options.max_tokens is None else options.max_tokens
         if wanted > room or room < 0:
@@ -182,14 +187,40 @@ class LanguageModel:
                 f"a prompt of {len(ids)} tokens {both} not fit the context of {self.context} "
                 "tokens; shorten the prompt, ask for fewer tokens, or load the model with a larger context"
             )
-        plan = GenerationPlan(ids, wanted, self.tokenizer.eos_ids, options.logprobs)
+        form = self._form(options)
+        rules = self._constraint(options, form)
+        reader = None if form is None else tool_calls.ToolCallReader(form)
+        plan = GenerationPlan(ids, wanted, self.tokenizer.eos_ids, options.logprobs, rules, reader)
         session = Session(self._program(StepResult.LAST_LOGITS), self._cache, self._chunk)
-        text = TextStream(self.tokenizer, options.stop_strings)
-        stream = GenerationStream(plan, session, Sampler(options.sampling(self.parts.defaults)), text)
+        control = self.tokenizer.control_tokens
+        shown = [control[name] for name in form.names if name in control] if form is not None else []
+        text = TextStream(self.tokenizer, options.stop_strings, shown=shown)
+        stream = GenerationStream(plan, session, Sampler(options.sampling(self.parts.defaults), ids), text)
         if finish:
             for _ in stream:
                 pass
         return stream
+
+    def _form(self, options: GenerateOptions) -> ToolCallForm | None:
+        """How the model writes calls of the tools that it was given."""
+        if options.tools is None or self.parts.template is None:
+            return None
+        return tool_call_forms.tool_call_form(self.parts.template.text)
+
+    def _constraint(self, options: GenerateOptions, form: ToolCallForm | None) -> Constraint | None:
+        """What the options allow of a text; None where that is anything."""
+        if options.json_schema is not None:
+            return self._grammar_tokens.constraint(constraint.schema_grammar(options.json_schema), "json_schema")
+        if options.grammar is not None:
+            return self._grammar_tokens.constraint(options.grammar, "grammar")
+        if form is not None:
+            tools = tool_calls.read_tools(options.tools or ())
+            return self._grammar_tokens.constraint(tool_calls.tools_grammar(form, tools, self.tokenizer), "tools")
+        return None
+
+    @cached_property
+    def _grammar_tokens(self) -> GrammarTokens:
+        return constraint.GrammarTokens(self.tokenizer, self.vocab_size)
 
     @cached_property
     def _template(self) -> ChatTemplate | None:

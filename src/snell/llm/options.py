@@ -1,13 +1,17 @@
 """Options of a generation, as the caller gives them: None means the model's own default."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypedDict, cast
 
-from snell.errors import ConfigError, UnsupportedError
+from snell.errors import ConfigError
 from snell.llm.sampling import SamplingParams, is_whole
 
 __all__ = ["GenerateKeywords", "GenerateOptions"]
+
+_SAMPLING = (
+    "temperature", "top_k", "top_p", "min_p", "typical_p", "repetition_penalty", "frequency_penalty", "presence_penalty",
+)  # fmt: skip
 
 
 class GenerateKeywords(TypedDict, total=False):
@@ -18,6 +22,10 @@ class GenerateKeywords(TypedDict, total=False):
     top_k: int | None
     top_p: float | None
     min_p: float | None
+    typical_p: float | None
+    repetition_penalty: float | None
+    frequency_penalty: float | None
+    presence_penalty: float | None
     seed: int | None
     stop: str | Sequence[str] | None
     logprobs: int | None
@@ -36,6 +44,10 @@ class GenerateOptions:
     top_k: int | None = None
     top_p: float | None = None
     min_p: float | None = None
+    typical_p: float | None = None
+    repetition_penalty: float | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
     seed: int | None = None
     stop: str | Sequence[str] | None = None
     logprobs: int | None = None
@@ -45,9 +57,9 @@ class GenerateOptions:
     tools: Sequence[Mapping[str, Any]] | None = None
 
     def __post_init__(self) -> None:
-        for name in ("json_schema", "grammar", "tools"):
-            if getattr(self, name) is not None:
-                raise UnsupportedError(f"{name}: constrained generation is not in this version; ask in the prompt")
+        given = [name for name in ("json_schema", "grammar", "tools") if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise ConfigError(f"{' and '.join(given)}: expected one of them, for each says what the text may be")
         for name in ("max_tokens", "logprobs"):
             value = getattr(self, name)
             if value is not None and not (is_whole(value) and value >= 0):
@@ -64,11 +76,5 @@ class GenerateOptions:
 
     def sampling(self, defaults: SamplingParams) -> SamplingParams:
         """What was given, and the model's defaults for the rest."""
-        return SamplingParams(
-            temperature=defaults.temperature if self.temperature is None else self.temperature,
-            top_k=defaults.top_k if self.top_k is None else self.top_k,
-            top_p=defaults.top_p if self.top_p is None else self.top_p,
-            min_p=defaults.min_p if self.min_p is None else self.min_p,
-            seed=self.seed,
-            logit_bias=self.logit_bias,
-        )
+        given = {name: value for name in _SAMPLING if (value := getattr(self, name)) is not None}
+        return replace(defaults, **given, seed=self.seed, logit_bias=self.logit_bias)

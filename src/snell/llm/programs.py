@@ -13,6 +13,7 @@ from snell.frontend.tensor import Tensor
 from snell.graph.primitives import Input
 from snell.llm.cache import CacheShape
 from snell.llm.compiler_protocol import Program
+from snell.llm.families import decoder_step
 from snell.llm.families.decoder import Decoder
 from snell.llm.families.encoder import Encoder, Pooling
 from snell.llm.families.pooled import pooled
@@ -37,13 +38,13 @@ def step_program(
     past = Dim(PAST, min=0, max=cache.capacity - 1, typical=(0, 128))
     ids = Tensor(trace.input(Input(TOKENS, (tokens * 1,), i32)), trace)
     weights, traced_cache = Weights(trace, source), TracedCache(trace, cache, past, tokens)
-    hidden = decoder.hidden(weights, ids, traced_cache)
+    hidden = decoder_step.hidden_states(decoder, weights, ids, traced_cache)
     match result:
         case StepResult.LAST_LOGITS:
             # Only the last token's row meets the vocabulary.
-            value = decoder.logits(weights, crop(hidden, 0, tokens - 1, 1)).squeeze(0)
+            value = decoder_step.logits(decoder, weights, crop(hidden, 0, tokens - 1, 1)).squeeze(0)
         case StepResult.ALL_LOGITS:
-            value = decoder.logits(weights, hidden)
+            value = decoder_step.logits(decoder, weights, hidden)
         case StepResult.HIDDEN:
             value = hidden
         case _:

@@ -36,7 +36,12 @@ def is_batch(prompt: Prompt | Sequence[Prompt]) -> bool:
     return len(items) == 0 or not (isinstance(items[0], Mapping) or is_whole(items[0]))
 
 
-def prompt_ids(prompt: Prompt, tokenizer: Tokenizer, template: Callable[[], ChatTemplate | None]) -> list[int]:
+def prompt_ids(
+    prompt: Prompt,
+    tokenizer: Tokenizer,
+    template: Callable[[], ChatTemplate | None],
+    tools: Sequence[Mapping[str, Any]] | None = None,
+) -> list[int]:
     """Token ids; a prompt without any is a ConfigError.  The template is asked for where there are messages."""
     if isinstance(prompt, str):
         ids = tokenizer.encode(prompt)
@@ -45,22 +50,31 @@ def prompt_ids(prompt: Prompt, tokenizer: Tokenizer, template: Callable[[], Chat
     elif all(is_whole(item) for item in prompt):
         ids = _checked([int(id_) for id_ in cast("Sequence[int]", prompt)], tokenizer)
     elif all(isinstance(item, Mapping) for item in prompt):
-        ids = _conversation_ids(cast("Sequence[Mapping[str, Any]]", prompt), tokenizer, template())
+        ids = _conversation_ids(cast("Sequence[Mapping[str, Any]]", prompt), tokenizer, template(), tools)
+        tools = None
     else:
         raise _wrong(prompt)
+    if tools is not None:
+        raise ConfigError("tools: expected messages with them, which the model's chat template tells of the tools")
     if not ids:
         raise ConfigError("the prompt has no tokens; give a text to continue")
     return ids
 
 
 def _conversation_ids(
-    messages: Sequence[Mapping[str, Any]], tokenizer: Tokenizer, template: ChatTemplate | None
+    messages: Sequence[Mapping[str, Any]],
+    tokenizer: Tokenizer,
+    template: ChatTemplate | None,
+    tools: Sequence[Mapping[str, Any]] | None,
 ) -> list[int]:
     if template is None:
         raise UnsupportedError(
             "the model has no chat template, so it cannot take messages; pass a string, which is continued as it is"
         )
-    return chat_template.encode_chat(tokenizer, template, messages)
+    ids = chat_template.encode_chat(tokenizer, template, messages, tools)
+    if tools is not None and ids == chat_template.encode_chat(tokenizer, template, messages):
+        raise UnsupportedError("tools: the model's chat template says nothing of tools; describe them in a message")
+    return ids
 
 
 def _checked(ids: list[int], tokenizer: Tokenizer) -> list[int]:

@@ -57,6 +57,14 @@ class WeightSource(Protocol):
         """Whether there is a weight of this name."""
         ...
 
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The weight's shape; a missing one is the error of ``stored``."""
+        ...
+
+    def described(self, name: str) -> str:
+        """Where the weight lies, and its name there, for error messages."""
+        ...
+
     def stored(self, name: str) -> StoredWeight:
         """The weight; a missing one is a ModelNotFoundError that says where it was looked for."""
         ...
@@ -82,7 +90,12 @@ def stored_arrays(source: WeightSource, names: Iterable[str]) -> dict[str, Array
     return arrays
 
 
-def dense_weight(array: Array) -> StoredWeight:
-    """A weight that is stored as it is, in any float dtype."""
+def dense_weight(array: Array, offset: float = 0.0) -> StoredWeight:
+    """A weight that is stored in any float dtype, as it is or with ``offset`` taken away from it."""
     plane = StoredPlane(array.shape, from_numpy(array.dtype), array)
-    return StoredWeight(array.shape, {"value": plane}, lambda planes, _: elementwise.astype(planes["value"], "f32"))
+
+    def decoded(planes: Mapping[str, Tensor], _: Shape) -> Tensor:
+        value = elementwise.astype(planes["value"], "f32")
+        return value + offset if offset else value
+
+    return StoredWeight(array.shape, {"value": plane}, decoded)

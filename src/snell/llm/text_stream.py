@@ -6,7 +6,7 @@ pieces joined are the text of all tokens up to the first stop string.
 """
 
 import codecs
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from snell.errors import ConfigError
@@ -27,21 +27,32 @@ class TokenSource(Protocol):
 
 
 class TextStream:
-    """One text in the making; ``stopped_by`` is the stop string that was found, or None."""
+    """One text in the making; ``stopped_by`` is the stop string that was found, or None.
 
-    def __init__(self, tokens: TokenSource, stop: Sequence[str] = (), *, skip_special: bool = True) -> None:
+    Control tokens are no text, with ``skip_special``, but for those ``shown``.
+    """
+
+    def __init__(
+        self,
+        tokens: TokenSource,
+        stop: Sequence[str] = (),
+        *,
+        skip_special: bool = True,
+        shown: Collection[int] = (),
+    ) -> None:
         if any(not text for text in stop):
             raise ConfigError("a stop string must not be empty: it would end every text at once")
         self._tokens = tokens
         self._stop = tuple(stop)
         self._skip_special = skip_special
+        self._shown = shown
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._held = ""
         self.stopped_by: str | None = None
 
     def push(self, token_id: int) -> str:
         """The text that this token makes certain; "" after a stop string."""
-        if self._skip_special and self._tokens.is_control(token_id):
+        if self._skip_special and self._tokens.is_control(token_id) and token_id not in self._shown:
             return ""
         return self._take(self._decoder.decode(self._tokens.token_bytes(token_id)), final=False)
 

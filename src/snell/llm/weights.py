@@ -40,12 +40,17 @@ class Weights:
         """The whole weight, or None where the model has none of this name."""
         return self[name] if name in self._source else None
 
-    def rows(self, name: str, indices: Tensor) -> Tensor:
-        """Rows of a matrix, (…,) → (…, columns).  The planes are gathered before they are decoded: O(result)."""
+    def rows(self, name: str, indices: Tensor, mode: str = "raise") -> Tensor:
+        """Parts of a weight along its first axis, (…,) → (…, *the other axes): rows of a matrix, or whole matrices.
+
+        The planes are gathered before they are decoded: O(result).  ``mode`` "zero" is for indices that are computed to
+        be in range, and need no check.
+        """
         stored = self._source.stored(name)
-        gathered = {key: _gathered(plane, indices.reshape(-1)) for key, plane in self._planes(name, stored).items()}
-        flat = stored.decode(gathered, (indices.size, *stored.shape[1:]))
-        return flat.reshape(*indices.shape, *stored.shape[1:])
+        count, *inner = stored.shape
+        flat = indices.reshape(-1)
+        gathered = {key: _gathered(plane, count, flat, mode) for key, plane in self._planes(name, stored).items()}
+        return stored.decode(gathered, (indices.size, *inner)).reshape(*indices.shape, *inner)
 
     def constant(self, name: str, array: Array) -> Tensor:
         """An array computed at load, as a frozen input."""
@@ -63,8 +68,10 @@ class Weights:
         return self._inputs[name]
 
 
-def _gathered(plane: Tensor, rows: Tensor) -> Tensor:
-    """Rows of a plane; an index out of range raises at run time."""
+def _gathered(plane: Tensor, count: int, parts: Tensor, mode: str) -> Tensor:
+    """Parts of a plane whose first axis runs over all rows of ``count`` parts."""
     # A packed field can only be read, and the gather is a sum: cast first.
     whole = astype(plane, u8) if plane.dtype.is_packed else plane
-    return embedding(whole.reshape(whole.shape[0], -1), rows).reshape(rows.size, *plane.shape[1:])
+    rows, *inner = plane.shape
+    assert isinstance(rows, int)  # the sizes of weights are known
+    return embedding(whole.reshape(count, -1), parts, mode=mode).reshape(parts.size * (rows // count), *inner)

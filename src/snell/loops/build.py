@@ -26,6 +26,8 @@ from snell.loops.ir import (
 )
 from snell.loops.lower import lower_stage
 from snell.loops.merge import merge_axes
+from snell.loops.nested import NestedSum, nested_sum
+from snell.loops.nested_kernel import nested_kernel
 from snell.loops.packing import Packing, pack_operands
 from snell.loops.plan import HEURISTICS, Plan, StageChoice
 from snell.loops.prefetch import prefetches
@@ -105,8 +107,9 @@ def renamed_kernel(kernel: BuiltKernel, names: Mapping[Tensor, Tensor]) -> Built
     """The kernel on the program's own tensors; a packed weight is named after the weight it copies."""
     known = dict(names)
     for prepare in kernel.prepares:
-        source, packed = prepare.tensors
-        known[packed] = replace(packed, name=f"{known[source].name}{packed.name[packed.name.index('#') :]}")
+        *sources, packed = prepare.tensors
+        joined = "+".join(known[source].name for source in sources)
+        known[packed] = replace(packed, name=f"{joined}{packed.name[packed.name.index('#') :]}")
     return _of_tensors(kernel, known)
 
 
@@ -181,6 +184,9 @@ def canonical_group(group: Group) -> tuple[Group, dict[Tensor, Tensor]]:
 def _single(group: Group, target: Target, threads: int, prunes: bool, choice: StageChoice) -> BuiltKernel:
     """One stage: packing, then the compute phase.  Packing of a frozen operand is a kernel of its own, run once."""
     (whole,) = group.stages
+    nested = nested_sum(whole, target)
+    if nested is not None:
+        return _nested(nested, target, threads)
     stage, origin = merge_axes(whole)
     schedule = schedule_stage(stage, target, threads=threads, choice=choice)
     fixed = [level.axis for level in schedule.tickets if level.step == 1] if schedule.own_copies else []
@@ -219,6 +225,21 @@ def _single(group: Group, target: Target, threads: int, prunes: bool, choice: St
     return _of_tensors(built, origin)
 
 
+def _nested(nested: NestedSum, target: Target, threads: int) -> BuiltKernel:
+    """The kernel of a nested sum; what it reads packed is packed once, whatever its bits."""
+
+    def keep(copy: Packing, buffer: Buffer) -> Buffer:
+        return replace(buffer, tensor=_packed_tensor(copy, buffer))
+
+    made = nested_kernel(nested, target, threads, keep)
+    prepares = tuple(_prepare(copy, kept, target) for copy, kept in made.copies)
+    extra = tuple(replace(kept, writable=False) for _, kept in made.copies)
+    packed = {buffer.tensor for buffer in extra}
+    read = dict.fromkeys(item.op.tensor for item in walk(*made.reads) if isinstance(item.op, Load))
+    used = [tensor for tensor in (*read, nested.stage.tensor) if tensor not in packed]
+    return replace(_built(Group((nested.stage,), ()), used, extra, (made.phase,)), prepares=prepares)
+
+
 def _alive_part(buffer: Buffer, copy: Packing, schedule: StageSchedule) -> Buffer:
     """The buffer of a ticket's own copy: what one pass of it reads."""
     sizes = [schedule.alive(axis) for axis in copy.stage.axes]
@@ -238,22 +259,33 @@ def _packed_tensor(copy: Packing, buffer: Buffer) -> Tensor:
     """The identity of a packed weight: what it copies and in which layout, so that kernels share it."""
     value = copy.stage.value
     source = value.args[0] if isinstance(value.op, Cast) else value
-    assert isinstance(source.op, Load)
-    places = {axis: as_expr(Axis(f"a{k}", axis.extent)) for k, axis in enumerate(copy.stage.axes)}
-    order = ",".join(str(e.substitute(places)) for e in source.op.indices)  # type: ignore[arg-type]
     blocks = buffer.layout.blocks if isinstance(buffer.layout, Blocked) else ()
     layout = ",".join(f"{b.dimension}:{b.size}" for b in blocks)
+    if not isinstance(source.op, Load):
+        return _derived_tensor(copy, buffer, layout)
+    places = {axis: as_expr(Axis(f"a{k}", axis.extent)) for k, axis in enumerate(copy.stage.axes)}
+    order = ",".join(str(e.substitute(places)) for e in source.op.indices)  # type: ignore[arg-type]
     rounded = f"#{value.dtype}" if value is not source else ""
     name = f"{source.op.tensor.name}#{order}#{layout}{rounded}"
     return Tensor(name, buffer.tensor.shape, buffer.tensor.dtype, frozen=True)
 
 
+def _derived_tensor(copy: Packing, buffer: Buffer, layout: str) -> Tensor:
+    """The identity of a weight that is worked out of several: the whole expression, whatever names it is written in."""
+    sources = _parameters(Group((copy.stage,), ()), {copy.stage.tensor})
+    plain = {source: replace(source, name=f"w{k}") for k, source in enumerate(sources)}
+    axes = {axis: Axis(f"a{k}", axis.extent) for k, axis in enumerate(copy.stage.axes)}
+    value = rebuilt_stage(copy.stage, axes, plain).value
+    names = "+".join(source.name for source in sources)
+    return Tensor(f"{names}#{value}#{layout}", buffer.tensor.shape, buffer.tensor.dtype, frozen=True)
+
+
 def _prepare(copy: Packing, buffer: Buffer, target: Target) -> BuiltKernel:
-    (source,) = copy.stage.reads()
+    sources = _parameters(Group((copy.stage,), ()), {copy.stage.tensor})
     stage = retarget_stage(copy.stage, {copy.stage.tensor: buffer.tensor})
     phase = _pack_phase(replace(copy, stage=stage), target)
-    kernel = Kernel("kernel", (_parameter(source, False), buffer), (), (phase,))
-    return BuiltKernel(kernel, (source, buffer.tensor), frozenset({buffer.tensor}))
+    kernel = Kernel("kernel", (*(_parameter(source, False) for source in sources), buffer), (), (phase,))
+    return BuiltKernel(kernel, (*sources, buffer.tensor), frozenset({buffer.tensor}))
 
 
 def _pack_phase(copy: Packing, target: Target) -> Phase:

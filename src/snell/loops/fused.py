@@ -32,7 +32,6 @@ from snell.loops.schedule import StageSchedule, schedule_stage
 from snell.loops.stage import Stage
 from snell.loops.teed import teed
 from snell.rewrite.cut import typical_size
-from snell.rewrite.term import Tensor
 from snell.symbolic import Axis, Expr, as_expr, as_size
 from snell.targets import Target
 
@@ -217,9 +216,9 @@ def row_block(group: Group, target: Target) -> int:
     """Rows walked together: enough for the register tiles of product sums, few enough that local values stay in cache."""
     rows = group.outer[-1]
     widest = max(_row_bytes(stage, group) for stage in group.stages)
-    if group.blocks is None and any(_reads_along(stage, rows, group.local) for stage in group.stages):
+    if group.blocks is None and any(_reads_along(stage, group) for stage in group.stages):
         return _LINES if typical_size(rows.extent) >= _LINES else target.vector_bits // 32
-    reuses = any(stage.partials and any(rows not in item.free for item in stage.loads()) for stage in group.stages)
+    reuses = any(stage.partials and _shares_operand(stage, group) for stage in group.stages)
     extent = typical_size(rows.extent)
     if not reuses or extent < 2:
         return 1
@@ -228,10 +227,23 @@ def row_block(group: Group, target: Target) -> int:
     return block if block < 6 else min(block // 6, math.ceil(extent / math.ceil(extent / block) / 6)) * 6
 
 
-def _reads_along(stage: Stage, rows: Axis, local: frozenset[Tensor]) -> bool:
-    """Whether neighbouring rows are neighbours in memory, in a tensor from outside that moves with other axes too."""
+def _reads_along(stage: Stage, group: Group) -> bool:
+    """Whether neighbouring rows are neighbours in memory, in a tensor from outside of which a row reads many elements."""
     accesses = [access_of(item) for item in stage.loads()]
-    return any(a.stride(rows) == 1.0 and len(a.axes) > 1 and a.tensor not in local for a in accesses)
+    rows, outer = group.outer[-1], set(group.outer)
+    return any(a.stride(rows) == 1.0 and not outer >= set(a.axes) and a.tensor not in group.local for a in accesses)
+
+
+def _shares_operand(stage: Stage, group: Group) -> bool:
+    """Whether what rows share of what the stage reads is no less than what each reads for itself."""
+    shared = own = 0.0
+    for item in stage.loads():
+        elements = math.prod(typical_size(axis.extent) for axis in item.free if axis not in group.outer)
+        if group.outer[-1] in item.free:
+            own = max(own, elements)
+        else:
+            shared = max(shared, elements)
+    return 0 < shared >= own
 
 
 def _row_bytes(stage: Stage, group: Group) -> float:

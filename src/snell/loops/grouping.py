@@ -9,10 +9,11 @@ them, operands that every position would read again from beyond the second-level
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from snell.loops.access import access_of
+from snell.loops.nested import nested_sum
 from snell.loops.retarget import Parts, rebuilt_stage, split_stage
 from snell.loops.stage import Stage
 from snell.loops.traffic import LONG_JUMP
@@ -22,10 +23,19 @@ from snell.rewrite.term import Load, Tensor, Term
 from snell.symbolic import Axis, Expr, as_expr
 from snell.targets import Target
 
-__all__ = ["Blocks", "Group", "group_stages"]
+__all__ = ["Blocks", "Group", "Joins", "group_stages", "usual"]
 
 _LEAST_INNER = 8.0
 _MOST_STAGES = 16  # what compiling takes grows faster than the stages; equal groups share one kernel
+
+
+Joins = Callable[[Stage, bool], bool]
+"""Whether a stage that can join its producers' group does, given whether that is estimated to pay."""
+
+
+def usual(_: Stage, pays: bool) -> bool:
+    """Join where it pays."""
+    return pays
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +71,16 @@ class _Growing:
     reads: set[Tensor]
 
 
-def group_stages(stages: Sequence[Stage], kept: Iterable[Tensor], target: Target, threads: int) -> list[Group]:
+def group_stages(
+    stages: Sequence[Stage], kept: Iterable[Tensor], target: Target, threads: int, joins: Joins = usual
+) -> list[Group]:
     """Groups in execution order (stages must have axes of their own).
 
     `kept` tensors (outputs) are stored even when all their readers share the group.
     """
     growing: list[_Growing] = []
     for stage in stages:
-        joined = _join(growing, stage, target, threads)
+        joined = _join(growing, stage, target, threads, joins)
         if not joined:
             growing.append(_Growing([stage], stage.axes, {stage.tensor}, set(stage.reads())))
     outputs = set(kept)
@@ -84,17 +96,20 @@ def group_stages(stages: Sequence[Stage], kept: Iterable[Tensor], target: Target
     return groups
 
 
-def _join(growing: list[_Growing], stage: Stage, target: Target, threads: int) -> bool:
+def _join(growing: list[_Growing], stage: Stage, target: Target, threads: int, joins: Joins) -> bool:
     """Add the stage to the latest group that produces one of its operands, where that is legal and pays.
 
     The group then runs after every other producer, so no group in between may read what it makes.
     """
     reads = stage.reads()
+    if nested_sum(stage, target) is not None:
+        return False  # (a kernel of its own, which reads its weights once)
     for place in reversed(range(len(growing))):
         group = growing[place]
         later = growing[place + 1 :]
         if (
-            len(group.stages) == _MOST_STAGES
+            nested_sum(group.stages[0], target) is not None
+            or len(group.stages) == _MOST_STAGES
             or not group.produces & reads
             or any(group.produces & other.reads for other in later)
         ):
@@ -105,7 +120,9 @@ def _join(growing: list[_Growing], stage: Stage, target: Target, threads: int) -
             continue
         renamed = rebuilt_stage(aligned, {own: outer for outer, own in shared.items()})
         candidate = [_in_group(s, tuple(shared)) for s in (*group.stages, renamed)]
-        if _pays(candidate, group, tuple(shared), target, threads):
+        if any(_slice_bytes(s, tuple(shared)) > target.l2_bytes / 2 for s in candidate):
+            continue
+        if joins(stage, _pays(candidate, group, tuple(shared), target, threads)):
             group.stages, group.outer = candidate, tuple(shared)
             group.produces.add(stage.tensor)
             group.reads |= reads
@@ -187,7 +204,7 @@ def _pays(stages: Sequence[Stage], group: _Growing, outer: tuple[Axis, ...], tar
     budget = target.l2_bytes / 2
     for stage in stages:
         inner = math.prod(typical_size(a.extent) for a in (*stage.axes, *stage.reduced) if a not in outer)
-        if inner < _LEAST_INNER or _slice_bytes(stage, outer) > budget:
+        if inner < _LEAST_INNER:
             return False
         if stage.partials and (_repeated_bytes(stage, outer) > budget or _lost_reuse(stage, outer) >= _LEAST_INNER):
             return False

@@ -21,7 +21,7 @@ from snell.rewrite.term import Cast, Load, Tensor, Term, load
 from snell.symbolic import Axis, Expr, as_expr
 from snell.targets import Target
 
-__all__ = ["PackedStage", "Packing", "pack_operands"]
+__all__ = ["PackedStage", "Packing", "pack_operands", "packed_operand"]
 
 
 _SHORT = 4
@@ -149,20 +149,37 @@ def _packed(
     assert schedule.tile is not None
     vector, grouped = schedule.tile.vector, _tensor_lanes(schedule, item)
     assert vector is not None
-    used = item.free
-    data = [axis for axis in stage.axes if axis in used and axis != vector and axis not in outer]
-    reduced = [axis for axis in stage.reduced if axis in used and axis != vector]
-    reduced.sort(key=lambda axis: -reduced_rank(stage, axis))
-    axes = (*data, *reduced, vector)
+    order = [axis for axis in stage.reduced if axis in item.free and axis != vector]
+    order.sort(key=lambda axis: -reduced_rank(stage, axis))
+    buffer, copy = packed_operand(stage, item, vector, schedule.panel, order, grouped, number, outer)
+    return replace(buffer, scope=scope), copy
+
+
+def packed_operand(
+    stage: Stage,
+    item: Term,
+    vector: Axis,
+    panel: int,
+    order: Sequence[Axis],
+    grouped: TensorAxis | None,
+    number: int,
+    outer: Sequence[Axis] = (),
+) -> tuple[Buffer, Stage]:
+    """The buffer of an item in panels along the vector axis, each walked along `order`, and the stage that fills it.
+
+    With `grouped`, positions of its axis that one instruction takes lie side by side.
+    """
+    data = [axis for axis in stage.axes if axis in item.free and axis != vector and axis not in outer]
+    axes = (*data, *order, vector)
     tensor = Tensor(f"{stage.tensor.name}.packed{number}", tuple(axis.extent for axis in axes), item.dtype)
     last = len(axes) - 1
     blocks = (
         *(Block(k, 1) for k in range(len(data))),
-        Block(last, schedule.panel),
-        *(Block(len(data) + k, 1 if grouped is None else grouped.step(axis, 1)) for k, axis in enumerate(reduced)),
+        Block(last, panel),
+        *(Block(len(data) + k, 1 if grouped is None else grouped.step(axis, 1)) for k, axis in enumerate(order)),
         Block(last, 1),
-        *(Block(len(data) + k, 1) for k, axis in enumerate(reduced) if grouped is not None and axis == grouped.axis),
+        *(Block(len(data) + k, 1) for k, axis in enumerate(order) if grouped is not None and axis == grouped.axis),
     )
-    buffer = Buffer(tensor, tensor.shape, Blocked(blocks), scope, writable=True)
+    buffer = Buffer(tensor, tensor.shape, Blocked(blocks), BufferScope.WORKSPACE, writable=True)
     copy = Stage(tensor, axes, tuple(as_expr(axis) for axis in axes), (), (), item, stage.ranges)
     return buffer, copy

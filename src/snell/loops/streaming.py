@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from snell.graph.primitives import ScalarFunction, Unary
 from snell.loops.fused import is_far
-from snell.loops.grouping import Blocks, Group, group_stages
+from snell.loops.grouping import Blocks, Group, Joins, group_stages, usual
 from snell.loops.pieces import in_pieces, named_after, panels, pieces_of
 from snell.loops.retarget import rebuilt_stage, retarget_stage
 from snell.loops.stage import Stage, definition_of, map_term, stages_of
@@ -47,8 +47,15 @@ _SHARE = 1.5  # of the first-level cache: a little beyond it costs less than mov
 _ROW = Axis("row", 1)  # where all positions are of one row
 
 
-def group_with_streams(stages: Sequence[Stage], kept: Iterable[Tensor], target: Target, threads: int) -> list[Group]:
-    """As `group_stages`; chains that gain from it become streams."""
+def group_with_streams(
+    stages: Sequence[Stage],
+    kept: Iterable[Tensor],
+    target: Target,
+    threads: int,
+    joins: Joins = usual,
+    streams: Callable[[Stage], bool] = lambda _: True,
+) -> list[Group]:
+    """As `group_stages`; chains that gain from it become streams, where `streams` allows it of a chain's last stage."""
     outputs = frozenset(kept)
     groups: list[Group] = []
     known: dict[tuple[Stage, ...], tuple[Group, ...]] = {}
@@ -57,17 +64,17 @@ def group_with_streams(stages: Sequence[Stage], kept: Iterable[Tensor], target: 
     for result in stages:
         chain = chains.of(result)
         stream = _known(chain, target, threads, known) if len(chain) > 1 else ()
-        if stream:
+        if stream and streams(result):
             place = rest.index(result)
             made = {stage.tensor for stage in chain}
             before = [stage for stage in rest[:place] if stage.tensor not in made]
             later = outputs.union(
                 *(stage.reads() for stage in rest[place:]), *(s.reads() for group in stream for s in group.stages)
             )
-            groups += [*group_stages(before, later, target, threads), *stream]
+            groups += [*group_stages(before, later, target, threads, joins), *stream]
             rest = rest[place + 1 :]
             chains = _Chains.among(rest, outputs)
-    return groups + group_stages(rest, outputs, target, threads)
+    return groups + group_stages(rest, outputs, target, threads, joins)
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,8 @@ from snell.graph.primitives import (
     Unary,
 )
 from snell.graph.selection import equates_position, selects_one
+from snell.rewrite.decisions import Decider, Question
+from snell.rewrite.node_word import node_word
 from snell.symbolic import Axis, Expr, View, as_expr
 
 __all__ = ["cut_nodes", "least_typical_size", "typical_size", "typical_volume"]
@@ -84,6 +86,7 @@ class _State:
     """What is known of each node while walking: stored, holding a pending reduction, cost, made of frozen inputs only."""
 
     readers: dict[Node, tuple[Node, ...]]
+    decide: Decider
     stored: dict[Node, None] = field(default_factory=dict[Node, None])
     pending: dict[Node, Node] = field(default_factory=dict[Node, Node])
     converging: set[Node] = field(default_factory=set[Node])
@@ -96,9 +99,16 @@ class _State:
     def is_inline(self, node: Node) -> bool:
         return node not in self.stored and not isinstance(node.op, Source)
 
+    def stores(self, node: Node, usual: bool) -> bool:
+        """Whether to store a node that may as well be worked out where it is read."""
+        return self.decide(Question.STORE, lambda: node_word(node, self.readers[node]), usual)
 
-def cut_nodes(graph: Graph) -> tuple[Node, ...]:
-    """The nodes to store, producers first: every output, and every inner node whose inlining would repeat work."""
+
+def cut_nodes(graph: Graph, decide: Decider | None = None) -> tuple[Node, ...]:
+    """The nodes to store, producers first: every output, and every inner node whose inlining would repeat work.
+
+    `decide` is asked where storing a node and working it out again are both possible.
+    """
     nodes = graph.nodes()
     readers: dict[Node, dict[Node, None]] = {node: {} for node in nodes}
     for node in nodes:
@@ -106,7 +116,7 @@ def cut_nodes(graph: Graph) -> tuple[Node, ...]:
             readers[operand.node][node] = None
     roots = list(graph.roots())
     outputs = {operand.node for operand in roots if not _is_moved(operand, roots, readers)}
-    state = _State({node: tuple(found) for node, found in readers.items()})
+    state = _State({node: tuple(found) for node, found in readers.items()}, decide or Decider())
     for node in nodes:
         _visit(state, node)
         if node in outputs:
@@ -158,16 +168,15 @@ def _store_operands(state: _State, node: Node) -> None:
 def _visit_elementwise(state: _State, node: Node) -> None:
     held = list(dict.fromkeys(state.pending[o.node] for o in node.operands if o.node in state.pending))
     for operand in node.operands:
-        if operand.node in state.pending and not _is_absorbed(state, operand, held[-1]):
+        if operand.node in state.pending and not _stays_pending(state, operand, held[-1]):
             _store(state, operand.node)
     for operand in node.operands:
-        if state.is_inline(operand.node) and operand.node not in state.pending and _repeats(state, operand):
+        if state.is_inline(operand.node) and operand.node not in state.pending and _is_cut(state, operand):
             _store(state, operand.node)
     kept = [state.pending[o.node] for o in node.operands if o.node in state.pending]
     if kept:
         _hold(state, node, kept[0])
-    varying = [o.node for o in node.operands if not isinstance(o.node.op, Constant)]
-    if varying and all(n in state.frozen for n in varying):
+    if all(o.node in state.frozen or isinstance(o.node.op, Constant) for o in node.operands):
         state.frozen.add(node)
     own = _own_cost(node)
     if all(o.node in state.positional for o in node.operands):
@@ -191,6 +200,23 @@ def _hold(state: _State, node: Node, reduction: Node) -> None:
     state.pending[node] = reduction
     if len(state.readers[node]) > 1 and node not in state.converging:
         state.converging |= _cluster(state, node)
+
+
+def _stays_pending(state: _State, operand: Operand, reduction: Node) -> bool:
+    """Whether the reader becomes a finished reduction's epilogue; else what reads the reader works it out."""
+    if not _is_absorbed(state, operand, reduction):
+        return False
+    return not (operand.node is reduction and state.stores(operand.node, usual=False))
+
+
+def _is_cut(state: _State, operand: Operand) -> bool:
+    """Whether an element-wise value is stored rather than inlined into its reader."""
+    node = operand.node
+    if _repeats(state, operand):
+        return state.stores(node, usual=True)
+    shared = len(state.readers[node]) > 1 and state.cost[node] >= 1.0
+    worth = shared and node not in state.frozen and node not in state.positional and not equates_position(node)
+    return worth and state.stores(node, usual=False)
 
 
 def _is_absorbed(state: _State, operand: Operand, reduction: Node) -> bool:
@@ -249,9 +275,8 @@ def _visit_reduction(state: _State, node: Node) -> None:
     if operand.node in state.pending:
         _store(state, operand.node)
     for candidate in _product_operands(state, operand):
-        if _core_cost(state, candidate, bound) > 0 and _elements(candidate.shape) >= _MANY * _elements(
-            candidate.node.shape
-        ):
+        repeated = _elements(candidate.shape) >= _MANY * _elements(candidate.node.shape)
+        if repeated and _core_cost(state, candidate, bound) > 0 and state.stores(candidate.node, usual=True):
             _store(state, candidate.node)
     _hold(state, node, node)
     state.cost[node] = _EXPENSIVE

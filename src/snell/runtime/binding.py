@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,17 +34,32 @@ class Assembled:
         return tuple(sorted({name for program in programs for name in names(program, Role.FROZEN)} - made))
 
 
-def bind(assembled: Assembled, frozen: Mapping[str, Any], pool: Pool | None = None) -> Executable:
-    """An executable with its weights bound; packed ones are made here, once.  CompileError names a missing array."""
+def bind(
+    assembled: Assembled,
+    frozen: Mapping[str, Any],
+    pool: Pool | None = None,
+    packed: MutableMapping[str, Any] | None = None,
+) -> Executable:
+    """An executable with its weights bound; packed ones are made here, once.  CompileError names a missing array.
+
+    `packed` holds what other programs on the same arrays have packed, by names that say what is packed and how; what
+    is new is added to it.
+    """
     missing = [name for name in assembled.frozen if name not in frozen]
     if missing:
         raise CompileError(f"frozen inputs {missing} have no array; give each of them when binding")
-    available: dict[str, Any] = dict(frozen)
+    known: MutableMapping[str, Any] = {} if packed is None else packed
     if assembled.prepare is not None:
-        packing = Executable(assembled.prepare, {n: frozen[n] for n in names(assembled.prepare, Role.FROZEN)}, pool)
-        available |= dict(zip(names(assembled.prepare, Role.OUTPUT), packing(), strict=True))
-    wanted = names(assembled.program, Role.FROZEN)
-    return Executable(assembled.program, {name: available[name] for name in wanted}, pool)
+        wanted = names(assembled.prepare, Role.OUTPUT)
+        if not known.keys() >= set(wanted):
+            sources = {name: frozen[name] for name in names(assembled.prepare, Role.FROZEN)}
+            made = Executable(assembled.prepare, sources, pool)()
+            for name, array in zip(wanted, made, strict=True):
+                known.setdefault(name, array)
+    available = {**known, **frozen}
+    return Executable(
+        assembled.program, {name: available[name] for name in names(assembled.program, Role.FROZEN)}, pool
+    )
 
 
 def names(program: Program, role: Role) -> tuple[str, ...]:

@@ -202,7 +202,7 @@ class Executable:
         value = np.frombuffer(ctypes.string_at(place, slot.dtype.itemsize), slot.dtype.numpy)[0]
         error = OutOfRangeError(check.message.format(value=value.item()))
         first_write, early = checks_before_writes(self.program)
-        error.overwrote_donated = first_write < len(self.program.calls) and status - 1 not in early
+        error.overwrote_donated = first_write < len(self.program.steps) and status - 1 not in early
         raise error
 
     def _load(self) -> None:

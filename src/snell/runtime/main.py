@@ -20,7 +20,7 @@ from dataclasses import replace
 
 from snell.codegen.llvm import compile_object
 from snell.runtime.arena import padded
-from snell.runtime.program import Call, Carry, CodeObject, Program, Repeat, Role, Step
+from snell.runtime.program import Call, Carry, CodeObject, Joint, Program, Repeat, Role, Step
 from snell.symbolic import Dim, Expr, FloorDiv, Remainder, as_expr
 from snell.targets import Target
 
@@ -55,8 +55,10 @@ def main_ir(program: Program) -> str:
         writer.step(step)
     known = {*early, *(number for repeat in program.repeats for number in repeat.checks)}
     status = writer.status([k for k in range(len(program.checks)) if k not in known])
-    pointers = max((len(call.buffers) for call in program.calls), default=0)
-    sizes = max((len(call.sizes) for call in program.calls), default=0)
+    together = [*((call,) for call in program.calls), *(joint.calls for joint in program.joints)]
+    pointers = max((sum(len(call.buffers) for call in calls) for calls in together), default=0)
+    sizes = max((sum(len(call.sizes) for call in calls) for calls in together), default=0)
+    parts = max((len(joint.calls) for joint in program.joints), default=0)
     body = "\n".join(f"  {line}" for line in writer.lines)
     return f"""@{TABLE} = global [{len(program.functions) + 1} x ptr] zeroinitializer
 declare i64 @llvm.umax.i64(i64, i64)
@@ -65,6 +67,7 @@ define i32 @{MAIN}(ptr %arguments, ptr %sizes, ptr %arena, ptr %scratch) {{
 entry:
   %pointers = alloca [{max(1, pointers)} x ptr], align 8
   %values = alloca [{max(1, sizes)} x i64], align 8
+  %frame = alloca [{1 + _PART_WORDS * parts} x i64], align 8
 {body}
   ret i32 {status}
 }}
@@ -80,6 +83,50 @@ entry:
   %status = call i32 @{MAIN}(ptr %arguments, ptr %sizes, ptr %arena, ptr %scratch)
   ret i32 %status
 }}
+{_JOINT if parts else ""}"""
+
+
+# The phase of a dispatch of several calls.  `frame` has their number, then for each its function, buffers, sizes and
+# tickets; each call runs those of its tickets that lie in the range.
+_PART_WORDS = 4
+_JOINT = """
+declare i64 @llvm.umin.i64(i64, i64)
+define internal void @joint(ptr %frame, ptr %none, ptr %scratch, i64 %begin, i64 %end) {
+entry:
+  %count = load i64, ptr %frame
+  %first = getelementptr i64, ptr %frame, i64 1
+  br label %head
+head:
+  %number = phi i64 [0, %entry], [%next, %after]
+  %part = phi ptr [%first, %entry], [%following, %after]
+  %before = phi i64 [0, %entry], [%behind, %after]
+  %more = icmp ult i64 %number, %count
+  br i1 %more, label %look, label %out
+look:
+  %tickets.at = getelementptr i64, ptr %part, i64 3
+  %tickets = load i64, ptr %tickets.at
+  %behind = add i64 %before, %tickets
+  %low = call i64 @llvm.umax.i64(i64 %begin, i64 %before)
+  %high = call i64 @llvm.umin.i64(i64 %end, i64 %behind)
+  %any = icmp ult i64 %low, %high
+  br i1 %any, label %run, label %after
+run:
+  %buffers.at = getelementptr i64, ptr %part, i64 1
+  %sizes.at = getelementptr i64, ptr %part, i64 2
+  %phase = load ptr, ptr %part
+  %buffers = load ptr, ptr %buffers.at
+  %sizes = load ptr, ptr %sizes.at
+  %own.begin = sub i64 %low, %before
+  %own.end = sub i64 %high, %before
+  call void %phase(ptr %buffers, ptr %sizes, ptr %scratch, i64 %own.begin, i64 %own.end)
+  br label %after
+after:
+  %next = add i64 %number, 1
+  %following = getelementptr i64, ptr %part, i64 4
+  br label %head
+out:
+  ret void
+}
 """
 
 
@@ -120,6 +167,8 @@ class _Writer:
         match step:
             case Call():
                 self.call(step)
+            case Joint():
+                self.joint(step)
             case Repeat():
                 self.repeat(step)
 
@@ -197,17 +246,40 @@ class _Writer:
 
     def call(self, call: Call) -> None:
         """Fill the call's arrays and run it; the arrays are free again when the pool returns."""
-        for index, slot in enumerate(call.buffers):
-            self.store("ptr", self.pointer(slot), "%pointers", index)
-        sizes = "%sizes"
-        if call.sizes != tuple(as_expr(dim) for dim in self.program.dims[: len(call.sizes)]):
-            sizes = "%values"
-            for index, size in enumerate(call.sizes):
-                self.store("i64", self.expression(size), "%values", index)
+        buffers, sizes = self._arrays(call, 0, 0)
         tickets = self.expression(call.tickets)
         # A chunk of all the tickets makes the pool call the function directly.
-        chunk = str(call.chunk) if call.parallel else tickets
-        operands = f"ptr {self.function(call.function)}, ptr %pointers, ptr {sizes}, ptr %scratch, i64 {self.stride}"
+        self._dispatch(
+            self.function(call.function), buffers, sizes, tickets, str(call.chunk) if call.parallel else tickets
+        )
+
+    def joint(self, joint: Joint) -> None:
+        """One dispatch over the tickets of several calls, whose arrays follow each other."""
+        self.store("i64", str(len(joint.calls)), "%frame", 0)
+        pointers = values = 0
+        total = as_expr(0)
+        for place, call in enumerate(joint.calls):
+            first = 1 + _PART_WORDS * place
+            buffers, sizes = self._arrays(call, pointers, values)
+            for word, array in enumerate((self.function(call.function), buffers, sizes)):
+                self.store("ptr", array, "%frame", first + word)
+            self.store("i64", self.expression(call.tickets), "%frame", first + _PART_WORDS - 1)
+            pointers, values, total = pointers + len(call.buffers), values + len(call.sizes), total + call.tickets
+        self._dispatch("@joint", "%frame", "%sizes", self.expression(total), str(joint.chunk))
+
+    def _arrays(self, call: Call, pointers: int, values: int) -> tuple[str, str]:
+        """The call's buffers and sizes in memory, from these places on."""
+        for index, slot in enumerate(call.buffers):
+            self.store("ptr", self.pointer(slot), "%pointers", pointers + index)
+        buffers = self.element("ptr", "%pointers", pointers)
+        if call.sizes == tuple(as_expr(dim) for dim in self.program.dims[: len(call.sizes)]):
+            return buffers, "%sizes"
+        for index, size in enumerate(call.sizes):
+            self.store("i64", self.expression(size), "%values", values + index)
+        return buffers, self.element("i64", "%values", values)
+
+    def _dispatch(self, function: str, buffers: str, sizes: str, tickets: str, chunk: str) -> None:
+        operands = f"ptr {function}, ptr {buffers}, ptr {sizes}, ptr %scratch, i64 {self.stride}"
         self.lines.append(f"call void {self.run}({operands}, i64 {tickets}, i64 {chunk})")
 
     def stop_where(self, status: str) -> None:
@@ -308,6 +380,8 @@ def _slots(step: Step) -> set[int]:
     """Every buffer that a step touches."""
     if isinstance(step, Call):
         return set(step.buffers)
+    if isinstance(step, Joint):
+        return set[int]().union(*(call.buffers for call in step.calls))
     carried = {slot for c in step.carries for slot in (c.initial, c.before, c.after, c.result, c.spare)}
     rows = {slot for row in step.rows for slot in (row.whole, row.row)}
     return carried | rows | set[int]().union(*(_slots(inner) for inner in step.steps))

@@ -4,7 +4,8 @@ A `Program` is data.  It goes to bytes (a JSON header, then the object files, un
 value; nothing in it is Python code, so a saved program cannot run anything but its object files.
 
     Program ::= dims, BufferSlot*, Step*, Check*, CodeObject*, main
-    Step    ::= Call | Repeat
+    Step    ::= Call | Joint | Repeat
+    Joint   ::= Call*, chunk
     Repeat  ::= length, Carry*, Row*, Step*, checks
 """
 
@@ -22,11 +23,11 @@ from snell.errors import CompileError, FileFormatError
 from snell.symbolic import Dim, Expr, FloorDiv, Remainder, Shape, as_expr, as_size, product
 
 __all__ = [
-    "BufferSlot", "Call", "Carry", "Check", "CodeObject", "Program", "Repeat", "Role", "Row", "Step", "from_bytes",
-    "to_bytes",
+    "BufferSlot", "Call", "Carry", "Check", "CodeObject", "Joint", "Program", "Repeat", "Role", "Row", "Step",
+    "from_bytes", "to_bytes",
 ]  # fmt: skip
 
-_MAGIC = b"snell program 2\n"
+_MAGIC = b"snell program 3\n"
 
 
 class Role(Enum):
@@ -77,6 +78,17 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
+class Joint:
+    """Calls in one dispatch over the tickets of all, the first call's first, at least `chunk` of them at a time.
+
+    None of the calls touches what another one writes.
+    """
+
+    calls: tuple[Call, ...]
+    chunk: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class Carry:
     """A value that a repetition carries, by slots.  Each step reads `before` and writes `after` (both of role STEP).
 
@@ -110,7 +122,7 @@ class Repeat:
     checks: tuple[int, ...] = ()
 
 
-Step = Call | Repeat
+Step = Call | Joint | Repeat
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +172,12 @@ class Program:
         return tuple(_calls(self.steps))
 
     @property
+    def joints(self) -> tuple[Joint, ...]:
+        """Every dispatch of several calls, those of repetitions once."""
+        inside = (step for repeat in self.repeats for step in repeat.steps)
+        return tuple(step for step in (*self.steps, *inside) if isinstance(step, Joint))
+
+    @property
     def repeats(self) -> tuple[Repeat, ...]:
         """Every repetition, outer ones first."""
         return tuple(_repeats(self.steps))
@@ -187,10 +205,13 @@ class Program:
 
 def _calls(steps: Iterable[Step]) -> Iterator[Call]:
     for step in steps:
-        if isinstance(step, Repeat):
-            yield from _calls(step.steps)
-        else:
-            yield step
+        match step:
+            case Call():
+                yield step
+            case Joint():
+                yield from step.calls
+            case Repeat():
+                yield from _calls(step.steps)
 
 
 def _repeats(steps: Iterable[Step]) -> Iterator[Repeat]:
@@ -301,6 +322,8 @@ def _slots_from_json(rows: list[Any], expressions: dict[int, Expr]) -> tuple[Buf
 def _step_to_json(step: Step, table: _Expressions) -> list[Any]:
     if isinstance(step, Call):
         return _call_to_json(step, table)
+    if isinstance(step, Joint):
+        return [step.chunk, [_call_to_json(call, table) for call in step.calls]]
     carries = [[c.initial, c.before, c.after, c.result, c.spare] for c in step.carries]
     rows = [[row.whole, row.row] for row in step.rows]
     steps = [_step_to_json(inner, table) for inner in step.steps]
@@ -310,6 +333,8 @@ def _step_to_json(step: Step, table: _Expressions) -> list[Any]:
 def _step_from_json(data: list[Any], expressions: dict[int, Expr]) -> Step:
     if isinstance(data[0], str):  # the name of a function
         return _call_from_json(data, expressions)
+    if len(data) == 2:
+        return Joint(tuple(_call_from_json(row, expressions) for row in data[1]), data[0])
     length, carries, rows, steps, checks = data
     return Repeat(
         expressions[length], tuple(Carry(*row) for row in carries), tuple(Row(*row) for row in rows),

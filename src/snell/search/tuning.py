@@ -19,6 +19,7 @@ from snell.loops.plan import Plan
 from snell.rewrite.cut import typical_size, typical_volume
 from snell.search.candidate import Candidate, candidate_of
 from snell.search.evolution import Evolution, Proposal
+from snell.search.groupings import GroupingRecord
 from snell.search.model import Model
 from snell.search.records import Record, Records
 from snell.search.reference import expected_values
@@ -86,8 +87,9 @@ class TunedKernel:
 @dataclass(frozen=True, slots=True)
 class Tuning:
     """The result: kernels, the curve of best times, the rank correlation of model and clock, whether it was interrupted,
-    what is said of kernels that do not compute what their definitions say (they were not searched), and the whole
-    program's time over its time by heuristics (None where that was not measured)."""
+    what is said of kernels that do not compute what their definitions say (they were not searched), the whole program's
+    time over its time by heuristics on the same grouping (None where that was not measured), and what is known of the
+    grouping."""
 
     kernels: tuple[TunedKernel, ...]
     curve: tuple[Moment, ...]
@@ -95,6 +97,7 @@ class Tuning:
     interrupted: bool = False
     whole: float | None = None
     wrong: tuple[str, ...] = ()
+    grouping: GroupingRecord | None = None
 
     @property
     def ratio(self) -> float:

@@ -61,6 +61,10 @@ class ModelStore:
         found = ((entry, self.find(name)) for name, entry in self.catalogue.items())
         return [InstalledModel(entry, path) for entry, path in found if path is not None]
 
+    def other_files(self) -> list[Path]:
+        """GGUF files that the user has put into the folder: the catalogue knows nothing of them."""
+        return sorted(path for path in self.folder.glob("*.gguf") if path.is_file())
+
     def install(self, name: str, *, offline: bool = False, progress: ProgressCallback = silent) -> Path:
         """What to open, after fetching the model on its first use.
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from snell.compiler.checks import sizes_known
 from snell.compiler.compile import Compilation
-from snell.compiler.lowered import Lowered, RepeatStep
+from snell.compiler.lowered import Lowered, RepeatStep, SideBySide
 from snell.graph.graph_inputs import input_operations
 from snell.graph.node import Graph
 from snell.loops.build import BuiltKernel
@@ -23,7 +23,7 @@ from snell.rewrite.cut import typical_size
 from snell.rewrite.term import Cast, Index, Load, Number, Tensor, Term, walk
 from snell.symbolic import Axis, Dim, as_expr
 
-__all__ = ["KernelCost", "kernel_costs", "kernel_runs", "plane_bytes", "typical_sizes"]
+__all__ = ["KernelCost", "group_cost", "kernel_costs", "kernel_runs", "plane_bytes", "typical_sizes"]
 
 Sizes = Mapping[Dim, int]
 
@@ -51,8 +51,13 @@ def kernel_costs(compilation: Compilation, sizes: Sizes) -> dict[Kernel, KernelC
     costs: dict[Kernel, KernelCost] = {}
     for group, built in _kernels_with_groups(compilation.lowered):
         if built.kernel not in costs:
-            costs[built.kernel] = KernelCost(_flops(group, sizes), _bytes(group, sizes, planes))
+            costs[built.kernel] = group_cost(group, sizes, planes)
     return costs
+
+
+def group_cost(group: Group, sizes: Sizes, planes: Mapping[str, int]) -> KernelCost:
+    """The cost of a group's kernel; `planes` as `plane_bytes` has them."""
+    return KernelCost(_flops(group, sizes), _bytes(group, sizes, planes))
 
 
 def kernel_runs(compilation: Compilation, sizes: Sizes) -> dict[Kernel, int]:
@@ -63,8 +68,9 @@ def kernel_runs(compilation: Compilation, sizes: Sizes) -> dict[Kernel, int]:
         for step in lowered.steps:
             if isinstance(step, RepeatStep):
                 count(step.body, times * int(step.length.evaluate(sizes)))
-            else:
-                runs[step.kernel] = runs.get(step.kernel, 0) + times
+                continue
+            for built in step.kernels if isinstance(step, SideBySide) else (step,):
+                runs[built.kernel] = runs.get(built.kernel, 0) + times
 
     count(compilation.lowered, 1)
     return runs
@@ -83,8 +89,7 @@ def plane_bytes(graph: Graph) -> dict[str, int]:
 
 
 def _kernels_with_groups(lowered: Lowered) -> Iterator[tuple[Group, BuiltKernel]]:
-    kernels = [step for step in lowered.steps if isinstance(step, BuiltKernel)]
-    yield from zip(lowered.groups, kernels, strict=True)
+    yield from zip(lowered.groups, lowered.own_kernels, strict=True)
     for step in lowered.repetitions():
         yield from _kernels_with_groups(step.body)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from snell.engine.report.svg import amount, escape, linear_ticks, text
-from snell.runtime.program import Program, Repeat, Role, Step
+from snell.runtime.program import Call, Joint, Program, Repeat, Role, Step
 from snell.symbolic import Dim
 
 __all__ = ["lifetimes", "memory_picture"]
@@ -29,14 +29,18 @@ class _Walk:
 
     def run(self, steps: Iterable[Step]) -> None:
         for step in steps:
-            if isinstance(step, Repeat):
-                begin = self.time
-                self.run(step.steps)
-                whole = [slot for c in step.carries for slot in (c.initial, c.result, c.spare)]
-                self.touch([*whole, *(row.whole for row in step.rows)], begin, max(begin, self.time - 1))
-            else:
-                self.touch(step.buffers, self.time, self.time)
-                self.time += 1
+            begin = self.time
+            match step:
+                case Repeat():
+                    self.run(step.steps)
+                    whole = [slot for c in step.carries for slot in (c.initial, c.result, c.spare)]
+                    self.touch([*whole, *(row.whole for row in step.rows)], begin, max(begin, self.time - 1))
+                case Joint():
+                    self.time += len(step.calls)
+                    self.touch((slot for call in step.calls for slot in call.buffers), begin, self.time - 1)
+                case Call():
+                    self.touch(step.buffers, begin, begin)
+                    self.time += 1
 
 
 def lifetimes(program: Program) -> dict[int, tuple[int, int]]:

@@ -61,6 +61,7 @@ class Report:
         lines = ["passes"]
         lines += [f"  {name:18} {1e3 * value:9.1f} ms" for name, value in self.seconds.items()]
         lines += ["definitions", *(f"  {text}" for text in self.definitions)]
+        lines += [f"decided by measurement: {decision}" for decision in self.compilation.options.grouping.decisions]
         lines.append(f"arena  {self.arena} bytes")
         for kernel in self.kernels:
             lines.append(f"kernel {kernel.name}, {kernel.calls} calls, computes {', '.join(kernel.computes)}")

@@ -9,6 +9,7 @@ from snell.frontend.ops.activation import softmax
 from snell.frontend.ops.comparison import less, less_equal, logical_and, where
 from snell.frontend.ops.contraction import matmul
 from snell.frontend.ops.creation import iota, size_of
+from snell.frontend.ops.elementwise import tanh
 from snell.frontend.tensor import Tensor
 from snell.symbolic import Dim
 
@@ -31,12 +32,12 @@ def split_heads(x: Tensor, heads: int) -> Tensor:
 
 
 def causal_attention(
-    queries: Tensor, keys: Tensor, values: Tensor, past: Dim, *, scale: float | None = None, window: int = 0
+    queries: Tensor, keys: Tensor, values: Tensor, past: Dim, *, scale: float, cap: float = 0.0, window: int = 0
 ) -> Tensor:
     """(heads, tokens, head_dim) by keys and values (kv_heads, past + tokens, head_dim) → (heads, tokens, head_dim).
 
     Head h reads the keys of head h // (heads / kv_heads).  A token attends itself and what is before it, no further
-    back than the last ``window`` positions (0: all of them).
+    back than the last ``window`` positions (0: all of them).  A ``cap`` c (0: none) makes a score s to c·tanh(s / c).
     """
     heads, tokens, width = queries.shape
     kv_heads, positions, _ = keys.shape
@@ -44,7 +45,9 @@ def causal_attention(
     assert isinstance(kv_heads, int)
     assert isinstance(width, int)
     grouped = queries.reshape(kv_heads, heads // kv_heads, tokens, width)
-    scores = matmul(grouped, keys.unsqueeze(1).mT) * (1 / math.sqrt(width) if scale is None else scale)
+    scores = matmul(grouped, keys.unsqueeze(1).mT) * scale
+    if cap:
+        scores = tanh(scores / cap) * cap
     trace = queries.trace
     query = (iota(tokens, trace=trace) + size_of(past)).unsqueeze(1)
     key = iota(positions, trace=trace)

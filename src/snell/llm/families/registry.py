@@ -9,62 +9,65 @@ from typing import TYPE_CHECKING
 from snell.deferred import deferred
 from snell.errors import UnsupportedError
 from snell.importers.gguf import GGUFFile
-from snell.llm.families.decoder import Decoder
+from snell.llm.families.catalogue import (
+    GEMMA2,
+    GEMMA3,
+    LLAMA,
+    MIXTRAL,
+    PHI3,
+    QWEN2,
+    QWEN2_MOE,
+    QWEN3,
+    QWEN3_MOE,
+)
+from snell.llm.families.description import FamilyDescription
 from snell.llm.families.encoder import Encoder
 from snell.llm.hyperparameters import Hyperparameters
 
-# A process opens models of one family, so the others' modules stay unread.
+# A process opens models of one kind, so the other's modules stay unread.
 if TYPE_CHECKING:
-    from snell.llm.families import bert, gemma3, llama
+    from snell.llm.families import bert
 else:
     bert = deferred("snell.llm.families.bert")
-    gemma3 = deferred("snell.llm.families.gemma3")
-    llama = deferred("snell.llm.families.llama")
 
-__all__ = ["FAMILIES", "DecoderFamily", "EncoderFamily", "family_named"]
-
-
-@dataclass(frozen=True, slots=True)
-class DecoderFamily:
-    """How a text generator is read; ``weight_names`` maps GGUF's stems to those of a Hugging Face folder."""
-
-    from_gguf: Callable[[GGUFFile], Decoder]
-    from_config: Callable[[Hyperparameters], Decoder]
-    weight_names: Mapping[str, str]
+__all__ = ["DECODERS", "ENCODERS", "EncoderFamily", "family_named"]
 
 
 @dataclass(frozen=True, slots=True)
 class EncoderFamily:
-    """How a text encoder is read; ``weight_names`` as for decoders."""
+    """How a text encoder is read; ``names`` maps GGUF's stems of weights to those of a Hugging Face folder."""
 
     from_gguf: Callable[[GGUFFile], Encoder]
     from_config: Callable[[Hyperparameters], Encoder]
-    weight_names: Mapping[str, str]
+    names: Mapping[str, str]
 
 
-def _llama() -> DecoderFamily:
-    return DecoderFamily(llama.llama_from_gguf, llama.llama_from_config, llama.LLAMA_NAMES)
+DECODERS: Mapping[str, FamilyDescription] = {
+    "llama": LLAMA,
+    "mistral": LLAMA,
+    "mixtral": MIXTRAL,
+    "qwen2": QWEN2,
+    "qwen3": QWEN3,
+    "qwen2moe": QWEN2_MOE,
+    "qwen2_moe": QWEN2_MOE,
+    "qwen3moe": QWEN3_MOE,
+    "qwen3_moe": QWEN3_MOE,
+    "phi3": PHI3,
+    "gemma2": GEMMA2,
+    "gemma3": GEMMA3,
+    "gemma3_text": GEMMA3,
+}
 
-
-def _gemma3() -> DecoderFamily:
-    return DecoderFamily(gemma3.gemma3_from_gguf, gemma3.gemma3_from_config, {})
-
-
-def _bert() -> EncoderFamily:
-    return EncoderFamily(bert.bert_from_gguf, bert.bert_from_config, bert.BERT_NAMES)
-
-
-FAMILIES: Mapping[str, Callable[[], DecoderFamily | EncoderFamily]] = {
-    "llama": _llama,
-    "mistral": _llama,
-    "gemma3": _gemma3,
-    "gemma3_text": _gemma3,
-    "bert": _bert,
+ENCODERS: Mapping[str, Callable[[], EncoderFamily]] = {
+    "bert": lambda: EncoderFamily(bert.bert_from_gguf, bert.bert_from_config, bert.BERT_NAMES),
 }
 
 
-def family_named(architecture: str, where: str) -> DecoderFamily | EncoderFamily:
+def family_named(architecture: str, where: str) -> FamilyDescription | EncoderFamily:
     """The family; UnsupportedError names the architecture that was found and those that are supported."""
-    if architecture not in FAMILIES:
-        raise UnsupportedError(f"{where}: the architecture is {architecture!r}; supported are {', '.join(FAMILIES)}")
-    return FAMILIES[architecture]()
+    if architecture in DECODERS:
+        return DECODERS[architecture]
+    if architecture in ENCODERS:
+        return ENCODERS[architecture]()
+    supported = ", ".join((*DECODERS, *ENCODERS))
+    raise UnsupportedError(f"{where}: the architecture is {architecture!r}; supported are {supported}")

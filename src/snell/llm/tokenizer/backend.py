@@ -14,8 +14,8 @@ class Backend(Protocol):
         """Number of ids, those of control tokens included."""
         ...
 
-    def encode(self, text: str) -> list[int]:
-        """Ids of a text that begins a document or follows a control token."""
+    def encode(self, text: str, *, begins: bool = True) -> list[int]:
+        """Ids of a text that begins a document, or else follows a control token."""
         ...
 
     def token_bytes(self, token_id: int) -> bytes:

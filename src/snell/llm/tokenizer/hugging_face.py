@@ -3,23 +3,21 @@
 ``tokenizer_config.json``, ``generation_config.json`` and ``config.json`` beside it are read where they exist.
 """
 
-import json
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import tokenizers
 
 from snell.errors import FileFormatError, ModelNotFoundError
 from snell.llm.tokenizer.byte_level import spelled_bytes
+from snell.llm.tokenizer.neighbours import generation_ends, read_object, token_name
 from snell.llm.tokenizer.parts import TokenizerParts
+from snell.llm.tokenizer.stripping import Stripping
 from snell.llm.tokenizer.token_kind import end_tokens
 
 __all__ = ["HuggingFaceBackend", "hugging_face_parts"]
-
-# JSON objects of the outside world.
-Json = Mapping[str, Any]
 
 
 class HuggingFaceBackend:
@@ -37,14 +35,27 @@ class HuggingFaceBackend:
         self._word_piece = b"WordPiece" in decoder
         self._byte_fallback = b"ByteFallback" in decoder
 
+    @cached_property
+    def _inside(self) -> tokenizers.Tokenizer:
+        """The tokenizer of texts that follow a control token."""
+        state = cast("bytes", self._tokenizer.pre_tokenizer.__getstate__()) if self._tokenizer.pre_tokenizer else b""
+        if b'"prepend_scheme":"first"' not in state:
+            return self._tokenizer
+        inside = tokenizers.Tokenizer.from_str(
+            self._tokenizer.to_str().replace('"prepend_scheme":"first"', '"prepend_scheme":"never"')
+        )
+        inside.encode_special_tokens = True
+        return inside
+
     @property
     def vocab_size(self) -> int:
         """Number of ids."""
         return self._tokenizer.get_vocab_size(with_added_tokens=True)
 
-    def encode(self, text: str) -> list[int]:
-        """Ids of a text."""
-        return self._tokenizer.encode(text, add_special_tokens=False).ids
+    def encode(self, text: str, *, begins: bool = True) -> list[int]:
+        """Ids of a text; files may put a space before the first text of a document only."""
+        tokenizer = self._tokenizer if begins else self._inside
+        return tokenizer.encode(text, add_special_tokens=False).ids
 
     def token_bytes(self, token_id: int) -> bytes:
         """The bytes that the token adds to a text, by the kind of decoder of the file."""
@@ -66,9 +77,8 @@ class HuggingFaceBackend:
         return self._tokenizer.decode(list(ids), skip_special_tokens=False)
 
 
-def hugging_face_parts(path: str | os.PathLike[str]) -> tuple[HuggingFaceBackend, TokenizerParts]:
-    """The backend and the special tokens of the file, or of the folder that holds a ``tokenizer.json``."""
-    file = Path(path) / "tokenizer.json" if Path(path).is_dir() else Path(path)
+def hugging_face_parts(file: Path) -> tuple[HuggingFaceBackend, TokenizerParts]:
+    """The backend and the special tokens of a ``tokenizer.json``."""
     if not file.is_file():
         raise ModelNotFoundError(f"{file}: expected a tokenizer.json, found no file at this path")
     try:
@@ -77,12 +87,13 @@ def hugging_face_parts(path: str | os.PathLike[str]) -> tuple[HuggingFaceBackend
         raise FileFormatError(f"{file}: no tokenizer of the tokenizers package: {error}") from error
     prefix, suffix = _surroundings(tokenizer)
     backend = HuggingFaceBackend(tokenizer)
-    special = {token.content: id_ for id_, token in tokenizer.get_added_tokens_decoder().items() if token.special}
-    config = _json(file.parent / "tokenizer_config.json")
-    bos, eos = _name(config, "bos_token") or _name(config, "cls_token"), _name(config, "eos_token")
+    added = tokenizer.get_added_tokens_decoder()
+    special = {token.content: id_ for id_, token in added.items() if token.special}
+    config = read_object(file.parent / "tokenizer_config.json")
+    bos, eos = token_name(config, "bos_token") or token_name(config, "cls_token"), token_name(config, "eos_token")
     ends = end_tokens(special, special)
     ends.update(special[name] for name in (eos,) if name in special)
-    ends.update(id_ for id_ in _generation_ends(file.parent) if id_ < backend.vocab_size)
+    ends.update(id_ for id_ in generation_ends(file.parent) if id_ < backend.vocab_size)
     return backend, TokenizerParts(
         control=special,
         control_ids=frozenset(special.values()) | ends,
@@ -92,6 +103,10 @@ def hugging_face_parts(path: str | os.PathLike[str]) -> tuple[HuggingFaceBackend
         bos_token=bos,
         eos_ids=frozenset(ends),
         eos_token=eos,
+        stripping=Stripping(
+            frozenset(id_ for id_, token in added.items() if token.lstrip),
+            frozenset(id_ for id_, token in added.items() if token.rstrip),
+        ),
     )
 
 
@@ -106,30 +121,3 @@ def _surroundings(tokenizer: tokenizers.Tokenizer) -> tuple[tuple[int, ...], tup
         if ids[start : start + count] == bare:
             return tuple(ids[:start]), tuple(ids[start + count :])
     return (), ()
-
-
-def _json(file: Path) -> Json:
-    if not file.is_file():
-        return {}
-    try:
-        value = json.loads(file.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise FileFormatError(f"{file}: expected JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise FileFormatError(f"{file}: expected a JSON object, received {type(value).__name__}")
-    return cast("Json", value)
-
-
-def _name(config: Json, key: str) -> str:
-    """A token's text, which is written as a string or as an object with ``content``."""
-    value = config.get(key)
-    if isinstance(value, dict):
-        value = cast("Json", value).get("content")
-    return value if isinstance(value, str) else ""
-
-
-def _generation_ends(folder: Path) -> Iterator[int]:
-    for name in ("generation_config.json", "config.json"):
-        value = _json(folder / name).get("eos_token_id")
-        ids: list[object] = cast("list[object]", value) if isinstance(value, list) else [value]
-        yield from (id_ for id_ in ids if isinstance(id_, int))

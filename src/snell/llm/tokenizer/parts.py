@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from snell.llm.tokenizer.stripping import Stripping
+
 __all__ = ["TokenizerParts"]
 
 
@@ -18,3 +20,4 @@ class TokenizerParts:
     bos_token: str
     eos_ids: frozenset[int]
     eos_token: str
+    stripping: Stripping = Stripping()  # noqa: RUF009  # frozen

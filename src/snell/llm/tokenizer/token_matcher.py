@@ -3,13 +3,19 @@
 import re
 from collections.abc import Iterator, Mapping
 
+from snell.llm.tokenizer.stripping import Stripping
+
 __all__ = ["TokenMatcher"]
+
+
+_WHITE_SPACE = " \t\n\v\f\r"
 
 
 class TokenMatcher:
     """Splits texts at the tokens of ``ids`` (text to id)."""
 
-    def __init__(self, ids: Mapping[str, int]) -> None:
+    def __init__(self, ids: Mapping[str, int], stripping: Stripping | None = None) -> None:
+        self._stripping = stripping or Stripping()
         self.ids = {text: id_ for text, id_ in ids.items() if text}
         lengths: dict[str, set[int]] = {}
         for text in self.ids:
@@ -18,7 +24,7 @@ class TokenMatcher:
         self._first = re.compile("[" + "".join(map(re.escape, lengths)) + "]") if lengths else None
 
     def split(self, text: str) -> Iterator[str | int]:
-        """The text in order: ids of the tokens found, and the non-empty pieces between them."""
+        """The text in order: ids of the tokens found, and the non-empty pieces between them, less what tokens strip."""
         begin = at = 0
         while self._first is not None and (found := self._first.search(text, at)):
             at = found.start()
@@ -26,10 +32,14 @@ class TokenMatcher:
             if token is None:
                 at += 1
                 continue
-            if begin < at:
-                yield text[begin:at]
-            yield self.ids[token]
+            id_ = self.ids[token]
+            before = text[begin:at].rstrip(_WHITE_SPACE) if id_ in self._stripping.before else text[begin:at]
+            if before:
+                yield before
+            yield id_
             begin = at = at + len(token)
+            if id_ in self._stripping.after:
+                begin = at = len(text) - len(text[at:].lstrip(_WHITE_SPACE))
         if begin < len(text):
             yield text[begin:]
 

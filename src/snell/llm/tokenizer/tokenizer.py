@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from snell.deferred import deferred
@@ -21,9 +22,10 @@ from snell.llm.tokenizer.parts import TokenizerParts
 from snell.llm.tokenizer.token_matcher import TokenMatcher
 
 if TYPE_CHECKING:
-    from snell.llm.tokenizer import hugging_face
+    from snell.llm.tokenizer import hugging_face, sentence_piece_file
 else:
     hugging_face = deferred("snell.llm.tokenizer.hugging_face")
+    sentence_piece_file = deferred("snell.llm.tokenizer.sentence_piece_file")
 
 __all__ = ["Tokenizer"]
 
@@ -44,7 +46,7 @@ class Tokenizer:
     @classmethod
     def from_parts(cls, backend: Backend, parts: TokenizerParts) -> Tokenizer:
         """Put a backend and the meaning of its special tokens together."""
-        return cls(backend, parts, TokenMatcher(parts.control))
+        return cls(backend, parts, TokenMatcher(parts.control, parts.stripping))
 
     @classmethod
     def from_gguf(cls, metadata: Mapping[str, MetadataValue]) -> Tokenizer:
@@ -53,8 +55,14 @@ class Tokenizer:
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Tokenizer:
-        """The tokenizer of a ``tokenizer.json`` or of the Hugging Face folder that holds it."""
-        return cls.from_parts(*hugging_face.hugging_face_parts(path))
+        """The tokenizer of a ``tokenizer.json``, of a SentencePiece ``tokenizer.model``, or of the folder of either."""
+        file = Path(path)
+        if file.is_dir():
+            model = file / "tokenizer.model"
+            file = model if model.is_file() and not (file / "tokenizer.json").is_file() else file / "tokenizer.json"
+        if file.suffix == ".model" and file.is_file():
+            return cls.from_parts(*sentence_piece_file.sentence_piece_parts(file))
+        return cls.from_parts(*hugging_face.hugging_face_parts(file))
 
     @property
     def bos_id(self) -> int | None:
@@ -109,7 +117,7 @@ class Tokenizer:
             if isinstance(piece, int):
                 ids.append(piece)
             elif piece:
-                ids.extend(self.backend.encode(_unicode(piece)))
+                ids.extend(self.backend.encode(_unicode(piece), begins=not ids))
         if not add_special:
             return ids
         prefix, suffix = list(self.parts.prefix), list(self.parts.suffix)

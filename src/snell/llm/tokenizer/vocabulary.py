@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from snell.errors import FileFormatError
 from snell.importers.gguf import MetadataValue, StringArray
+from snell.llm.tokenizer.stripping import Stripping, gguf_stripping
 from snell.llm.tokenizer.token_kind import TokenKind, end_tokens
 
 __all__ = ["Vocabulary", "flag", "read_strings", "read_vocabulary", "special_id"]
@@ -27,6 +28,7 @@ class Vocabulary:
     scores: npt.NDArray[np.float32]
     ids: Mapping[str, int]
     end_ids: frozenset[int]
+    stripping: Stripping
 
     def of_kind(self, *kinds: TokenKind) -> dict[str, int]:
         """Text to id of all tokens of these kinds."""
@@ -47,7 +49,9 @@ def read_vocabulary(metadata: Metadata) -> Vocabulary:
         ends |= set() if id_ is None else {id_}
     # Files whose end-of-turn token is marked as ordinary text are common.
     kinds[sorted(ends)] = TokenKind.CONTROL
-    return Vocabulary(texts, kinds, scores, ids, frozenset(ends))
+    special_kinds = (TokenKind.CONTROL, TokenKind.USER_DEFINED, TokenKind.UNKNOWN)
+    special = {texts[id_]: id_ for id_ in np.flatnonzero(np.isin(kinds, special_kinds)).tolist()}
+    return Vocabulary(texts, kinds, scores, ids, frozenset(ends), gguf_stripping(metadata, ids, special))
 
 
 def read_strings(metadata: Metadata, key: str) -> list[str]:

@@ -42,8 +42,8 @@ class WordPieceBackend:
         """Number of ids."""
         return len(self._vocabulary.texts)
 
-    def encode(self, text: str) -> list[int]:
-        """Ids of a text."""
+    def encode(self, text: str, *, begins: bool = True) -> list[int]:
+        """Ids of a text, the same wherever it stands."""
         return self._words.encode(text, add_special_tokens=False).ids
 
     def token_bytes(self, token_id: int) -> bytes:
