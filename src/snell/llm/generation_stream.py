@@ -1,45 +1,26 @@
-"""A text being generated, chunk by chunk: sampling, ends of text, stop strings, and the account of it all.
+"""A text being generated, chunk by chunk, on a cache of its own.
 
 Iterating drives the model; ``close`` (or leaving the ``with`` block) stops the work.  ``result`` is what has come so
 far, complete once the iteration ended.
 """
 
 import time
-from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Iterator
 from types import TracebackType
 from typing import Self
 
-import numpy as np
-import numpy.typing as npt
-
-from snell.llm.generation import Chunk, FinishReason, Generation, Timings, TokenLogprob, Usage
-from snell.llm.sampling import Sampler, log_probabilities
+from snell.llm.generated_text import GeneratedText
+from snell.llm.generation import Chunk, Generation, Timings, Usage
 from snell.llm.session import Session
-from snell.llm.text_stream import TextStream
 
-__all__ = ["GenerationPlan", "GenerationStream"]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class GenerationPlan:
-    """What to generate: the prompt's ids, at most so many tokens, the ids that end it, and alternatives to list."""
-
-    prompt: Sequence[int]
-    max_tokens: int
-    end_ids: frozenset[int]
-    logprobs: int | None
+__all__ = ["GenerationStream"]
 
 
 class GenerationStream:
     """A closable iterator of ``Chunk``; ends with the chunk that has a ``finish_reason``."""
 
-    def __init__(self, plan: GenerationPlan, session: Session, sampler: Sampler, text: TextStream) -> None:
-        self._plan, self._session, self._sampler, self._text = plan, session, sampler, text
-        self._written: list[str] = []
-        self._ids: list[int] = []
-        self._logprobs: list[TokenLogprob] = []
-        self._finish: FinishReason = "cancelled"
+    def __init__(self, text: GeneratedText, session: Session) -> None:
+        self._text, self._session = text, session
         self._prefill_seconds = self._decode_seconds = 0.0
         self._chunks = self._generate()
 
@@ -64,57 +45,26 @@ class GenerationStream:
     @property
     def result(self) -> Generation:
         """Everything so far."""
+        text, plan = self._text, self._text.plan
         return Generation(
-            text="".join(self._written),
-            token_ids=tuple(self._ids),
-            finish_reason=self._finish,
-            logprobs=None if self._plan.logprobs is None else tuple(self._logprobs),
-            usage=Usage(len(self._plan.prompt), len(self._ids)),
-            timings=Timings(
-                self._prefill_seconds, self._decode_seconds, max(0, self._session.past - len(self._plan.prompt))
-            ),
+            text="".join(text.written),
+            token_ids=tuple(text.ids),
+            finish_reason=text.finish,
+            logprobs=None if plan.logprobs is None else tuple(text.logprobs),
+            usage=Usage(len(plan.prompt), len(text.ids)),
+            timings=Timings(self._prefill_seconds, self._decode_seconds, max(0, self._session.past - len(plan.prompt))),
         )
 
     def _generate(self) -> Generator[Chunk, None, None]:
         start = time.perf_counter()
-        logits = self._session.feed(self._plan.prompt)
+        logits = self._session.feed(self._text.plan.prompt)
         self._prefill_seconds = time.perf_counter() - start
-        while len(self._ids) < self._plan.max_tokens:
-            token = self._sampler.sample(logits)
-            if token in self._plan.end_ids:
-                yield self._last("", (), (), "stop")
-                return
-            chunk = self._taken(token, logits)
+        while len(self._text.ids) < self._text.plan.max_tokens:
+            chunk = self._text.take(logits)
             yield chunk
             if chunk.finish_reason is not None:
                 return
             start = time.perf_counter()
-            logits = self._session.feed([token])
+            logits = self._session.feed(chunk.token_ids)
             self._decode_seconds += time.perf_counter() - start
-        yield self._last("", (), (), "length")
-
-    def _taken(self, token: int, logits: npt.NDArray[np.float32]) -> Chunk:
-        """The chunk of an ordinary token, the last one where a stop string or the limit was reached."""
-        self._ids.append(token)
-        listed = () if self._plan.logprobs is None else (_logprob(token, logits, self._plan.logprobs),)
-        self._logprobs.extend(listed)
-        text = self._text.push(token)
-        if self._text.stopped_by is not None:
-            return self._last(text, (token,), listed, "stop")
-        if len(self._ids) == self._plan.max_tokens:
-            return self._last(text, (token,), listed, "length")
-        self._written.append(text)
-        return Chunk(text, (token,), listed)
-
-    def _last(self, text: str, ids: tuple[int, ...], listed: tuple[TokenLogprob, ...], reason: FinishReason) -> Chunk:
-        text += self._text.finish()
-        # What was held back may complete a stop string only now.
-        self._finish = "stop" if self._text.stopped_by is not None else reason
-        self._written.append(text)
-        return Chunk(text, ids, listed, self._finish)
-
-
-def _logprob(token: int, logits: npt.NDArray[np.float32], count: int) -> TokenLogprob:
-    values = log_probabilities(logits)
-    top = np.argsort(-values, kind="stable")[:count]
-    return TokenLogprob(token, float(values[token]), tuple((int(id_), float(values[id_])) for id_ in top))
+        yield self._text.end_at_limit()

@@ -20,8 +20,9 @@ from snell.errors import ConfigError, ContextLengthError, ShapeError, Unsupporte
 from snell.llm.compiler_protocol import Array, CompiledProgram, Compiler, Program, ProgramRecipe
 from snell.llm.families.decoder import Decoder
 from snell.llm.families.encoder import Pooling
+from snell.llm.generated_text import GeneratedText, GenerationPlan
 from snell.llm.generation import Generation
-from snell.llm.generation_stream import GenerationPlan, GenerationStream
+from snell.llm.generation_stream import GenerationStream
 from snell.llm.options import GenerateKeywords, GenerateOptions
 from snell.llm.prompt import Prompt, is_batch, prompt_ids
 from snell.llm.sampling import Sampler, SamplingParams
@@ -38,9 +39,12 @@ from snell.locks import Lock
 if TYPE_CHECKING:
     from snell.llm import chat_template, programs
     from snell.llm.chat_template import ChatTemplate
+    from snell.llm.serving import batch_programs
+    from snell.llm.serving.batch_programs import BatchPrograms
     from snell.search.tuning import Moment, Tuning
 else:
     chat_template = deferred("snell.llm.chat_template")
+    batch_programs = deferred("snell.llm.serving.batch_programs")
     programs = deferred("snell.llm.programs")
 
 __all__ = ["LanguageModel", "LanguageModelParts"]
@@ -172,10 +176,15 @@ class LanguageModel:
                     raise UnsupportedError("pooling 'cls': the first token of a decoder sees nothing; use last or mean")
         return finished_vectors(np.stack(rows) if rows else None, normalize, dimensions)
 
-    def _stream(self, prompt: Prompt, options: GenerateOptions, *, finish: bool) -> GenerationStream:
+    def planned(self, prompt: Prompt, options: GenerateOptions, most: int | None = None) -> GeneratedText:
+        """The text that ``generate`` would write, for whoever computes its logits; ContextLengthError as there.
+
+        ``most`` tokens where the options name no limit and the context has room for them.
+        """
         ids = prompt_ids(prompt, self.tokenizer, lambda: self._template)
         room = self.context - len(ids)
-        wanted = room if options.max_tokens is None else options.max_tokens
+        free = room if most is None else min(room, most)
+        wanted = free if options.max_tokens is None else options.max_tokens
         if wanted > room or room < 0:
             both = "does" if options.max_tokens is None else f"and max_tokens={wanted} do"
             raise ContextLengthError(
@@ -183,9 +192,25 @@ class LanguageModel:
                 "tokens; shorten the prompt, ask for fewer tokens, or load the model with a larger context"
             )
         plan = GenerationPlan(ids, wanted, self.tokenizer.eos_ids, options.logprobs)
-        session = Session(self._program(StepResult.LAST_LOGITS), self._cache, self._chunk)
         text = TextStream(self.tokenizer, options.stop_strings)
-        stream = GenerationStream(plan, session, Sampler(options.sampling(self.parts.defaults)), text)
+        return GeneratedText(plan, Sampler(options.sampling(self.parts.defaults)), text)
+
+    def batch_programs(self, places: int) -> BatchPrograms:
+        """The passes over ``places`` texts at once, compiled now."""
+        parts, cache = self.parts, self._cache
+        content = f"batch {places} {cache} {parts.decoder!r}\n{parts.weights.signature()}"
+
+        def build() -> Program:
+            return programs.batch_program(parts.decoder, parts.weights, cache, places)
+
+        batch = self._compiler.compile(ProgramRecipe(content, build, partial(stored_arrays, parts.weights)))
+        prompt = self._program(StepResult.LAST_LOGITS).largest()
+        return batch_programs.BatchPrograms(prompt, batch, cache, places=places, chunk=self._chunk)
+
+    def _stream(self, prompt: Prompt, options: GenerateOptions, *, finish: bool) -> GenerationStream:
+        text = self.planned(prompt, options)
+        session = Session(self._program(StepResult.LAST_LOGITS), self._cache, self._chunk)
+        stream = GenerationStream(text, session)
         if finish:
             for _ in stream:
                 pass

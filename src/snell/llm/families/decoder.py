@@ -10,7 +10,7 @@ from snell.llm.cache import CacheShape
 
 if TYPE_CHECKING:
     from snell.frontend.tensor import Tensor
-    from snell.llm.traced_cache import TracedCache
+    from snell.llm.traced_cache import StepCache
     from snell.llm.weights import Weights
 
 __all__ = ["Decoder", "DecoderSizes"]
@@ -39,8 +39,8 @@ class Decoder(Protocol):
         """The sizes generation depends on."""
         ...
 
-    def hidden(self, weights: Weights, tokens: Tensor, cache: TracedCache) -> Tensor:
-        """i32 (tokens,) at positions past, past+1, … → normalised hidden states f32 (tokens, d)."""
+    def hidden(self, weights: Weights, tokens: Tensor, cache: StepCache) -> Tensor:
+        """i32 (tokens,), whose positions the cache knows → normalised hidden states f32 (tokens, d)."""
         ...
 
     def logits(self, weights: Weights, hidden: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from snell.deferred import deferred
@@ -20,14 +21,13 @@ from snell.llm.families.rotary import Pairing, Rotary, rotated
 from snell.llm.hyperparameters import Hyperparameters, gguf_hyperparameters
 
 if TYPE_CHECKING:
-    from snell.frontend.ops import activation, movement, normalisation
+    from snell.frontend.ops import activation, normalisation
     from snell.frontend.tensor import Tensor
     from snell.llm.families import attention
-    from snell.llm.traced_cache import TracedCache
+    from snell.llm.traced_cache import StepCache
     from snell.llm.weights import Weights
 else:
     activation = deferred("snell.frontend.ops.activation")
-    movement = deferred("snell.frontend.ops.movement")
     normalisation = deferred("snell.frontend.ops.normalisation")
     attention = deferred("snell.llm.families.attention")
 
@@ -60,7 +60,7 @@ class Gemma3:
         """The sizes generation depends on."""
         return DecoderSizes(self.layers, self.kv_heads, self.head_dim, self.context, self.vocabulary)
 
-    def hidden(self, weights: Weights, tokens: Tensor, cache: TracedCache) -> Tensor:
+    def hidden(self, weights: Weights, tokens: Tensor, cache: StepCache) -> Tensor:
         """i32 (tokens,) → normalised hidden states f32 (tokens, d)."""
         x = weights.rows("token_embd.weight", tokens) * math.sqrt(self.width)
         for layer in range(self.layers):
@@ -78,7 +78,7 @@ class Gemma3:
     def _norm(self, weights: Weights, name: str, x: Tensor) -> Tensor:
         return normalisation.rms_norm(x, weights[name + ".weight"], epsilon=self.epsilon)
 
-    def _attention(self, weights: Weights, layer: int, x: Tensor, cache: TracedCache) -> Tensor:
+    def _attention(self, weights: Weights, layer: int, x: Tensor, cache: StepCache) -> Tensor:
         name = f"blk.{layer}.attn_"
         queries, keys, values = (
             attention.split_heads(attention.linear(x, weights[f"{name}{part}.weight"]), heads)
@@ -89,19 +89,17 @@ class Gemma3:
         tables = _tables(weights, "global" if whole else "local", rotary, cache)
         queries = rotated(self._norm(weights, name + "q_norm", queries), rotary, *tables)
         keys = rotated(self._norm(weights, name + "k_norm", keys), rotary, *tables)
-        all_keys, all_values = cache.extend(layer, keys, values)
-        attended = attention.causal_attention(
-            queries, all_keys, all_values, cache.past, window=0 if whole else self.window
-        )
+        attend = partial(attention.causal_attention, window=0 if whole else self.window)
+        attended = cache.attended(layer, queries, keys, values, attend)
         joined = attended.permute(1, 0, 2).reshape(x.shape[0], self.heads * self.head_dim)
         return attention.linear(joined, weights[name + "output.weight"])
 
 
-def _tables(weights: Weights, name: str, rotary: Rotary, cache: TracedCache) -> Tables:
+def _tables(weights: Weights, name: str, rotary: Rotary, cache: StepCache) -> Tables:
     """The rotary tables' rows for the step's tokens."""
     same, swapped = rotary.tables(cache.shape.capacity)
     rows = (weights.constant(f"rotary.{name}.same", same), weights.constant(f"rotary.{name}.swapped", swapped))
-    first, second = (movement.crop(table, 0, cache.past, cache.tokens) for table in rows)
+    first, second = (cache.rows_of(table) for table in rows)
     return first, second
 
 

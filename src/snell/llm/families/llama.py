@@ -8,6 +8,7 @@ neighbours; Hugging Face folders hold them with the pairs as halves.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from snell.deferred import deferred
@@ -19,14 +20,13 @@ from snell.llm.gguf_weights import GGUFWeights
 from snell.llm.hyperparameters import Hyperparameters, gguf_hyperparameters
 
 if TYPE_CHECKING:
-    from snell.frontend.ops import activation, movement, normalisation
+    from snell.frontend.ops import activation, normalisation
     from snell.frontend.tensor import Tensor
     from snell.llm.families import attention
-    from snell.llm.traced_cache import TracedCache
+    from snell.llm.traced_cache import StepCache
     from snell.llm.weights import Weights
 else:
     activation = deferred("snell.frontend.ops.activation")
-    movement = deferred("snell.frontend.ops.movement")
     normalisation = deferred("snell.frontend.ops.normalisation")
     attention = deferred("snell.llm.families.attention")
 
@@ -54,7 +54,7 @@ class Llama:
         """The sizes generation depends on."""
         return DecoderSizes(self.layers, self.kv_heads, self.head_dim, self.context, self.vocabulary)
 
-    def hidden(self, weights: Weights, tokens: Tensor, cache: TracedCache) -> Tensor:
+    def hidden(self, weights: Weights, tokens: Tensor, cache: StepCache) -> Tensor:
         """i32 (tokens,) → normalised hidden states f32 (tokens, d)."""
         x = weights.rows("token_embd.weight", tokens)
         tables = self._tables(weights, cache)
@@ -70,7 +70,7 @@ class Llama:
         """f32 (n, d) → f32 (n, vocabulary)."""
         return attention.linear(hidden, weights["output.weight" if "output.weight" in weights else "token_embd.weight"])
 
-    def _attention(self, weights: Weights, layer: int, x: Tensor, cache: TracedCache, tables: Tables) -> Tensor:
+    def _attention(self, weights: Weights, layer: int, x: Tensor, cache: StepCache, tables: Tables) -> Tensor:
         name = f"blk.{layer}.attn_"
         queries, keys, values = (
             attention.split_heads(
@@ -78,18 +78,17 @@ class Llama:
             )
             for part, heads in (("q", self.heads), ("k", self.kv_heads), ("v", self.kv_heads))
         )
-        all_keys, all_values = cache.extend(layer, rotated(keys, self.rotary, *tables), values)
-        attended = attention.causal_attention(
-            rotated(queries, self.rotary, *tables), all_keys, all_values, cache.past, window=self.window
-        )
+        queries, keys = (rotated(x, self.rotary, *tables) for x in (queries, keys))
+        attend = partial(attention.causal_attention, window=self.window)
+        attended = cache.attended(layer, queries, keys, values, attend)
         joined = attended.permute(1, 0, 2).reshape(x.shape[0], self.heads * self.head_dim)
         return attention.linear(joined, weights[name + "output.weight"], weights.optional(name + "output.bias"))
 
-    def _tables(self, weights: Weights, cache: TracedCache) -> Tables:
+    def _tables(self, weights: Weights, cache: StepCache) -> Tables:
         """The rotary tables' rows for the step's tokens."""
         same, swapped = self.rotary.tables(cache.shape.capacity)
         rows = (weights.constant("rotary.same", same), weights.constant("rotary.swapped", swapped))
-        first, second = (movement.crop(table, 0, cache.past, cache.tokens) for table in rows)
+        first, second = (cache.rows_of(table) for table in rows)
         return first, second
 
 
