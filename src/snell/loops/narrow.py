@@ -24,7 +24,7 @@ from snell.targets import GroupedProduct, Target
 
 __all__ = ["narrow_products"]
 
-_LONG = 64.0  # terms of a sum from which rounding the operands first pays
+_LONG = 32.0  # terms of a sum from which rounding the operands first pays
 
 
 def narrow_products(stages: Sequence[Stage], kept: Collection[Tensor], target: Target) -> list[Stage]:

@@ -165,7 +165,7 @@ def _passes(stage: Stage, tile: Tile, target: Target, chosen: int | None) -> lis
     length = 1.0
     for k in range(len(order) - 1, -1, -1):
         extent = stage.extent(order[k])
-        if length * extent >= 2 * terms or (k == 0 and length * extent > terms):
+        if length * extent >= 2 * terms:
             pieces = math.ceil(length * extent / terms)
             step = _grouped(tile, order[k], max(1, math.ceil(extent / pieces)))
             return [*(Level(axis, _grouped(tile, axis, 1)) for axis in order[:k]), Level(order[k], step)]
