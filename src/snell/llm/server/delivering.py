@@ -28,8 +28,16 @@ async def deliver(request: Request, service: Service, choices: Choices, answer: 
     # Entered here and left where the chunks end: a stream outlives this call.
     await choices.__aenter__()
     if how.stream:
+
+        async def left(_: object) -> None:
+            # The events may not even have begun, and then nothing of theirs runs.
+            choices.cancel()
+
         return EventSourceResponse(
-            _events(choices, answer, how, timer), send_timeout=service.settings.send_seconds, sep="\n"
+            _events(choices, answer, how, timer),
+            send_timeout=service.settings.send_seconds,
+            client_close_handler_callable=left,
+            sep="\n",
         )
     work = asyncio.ensure_future(_finished(choices, timer))
     gone = asyncio.ensure_future(_gone(request))
