@@ -33,9 +33,15 @@ def engine(folder: Path, search: object = "off") -> Engine:
 def test_a_search_tries_candidates_and_tells_its_curve(tmp_path: Path) -> None:
     told: list[Moment] = []
     records = Records(tmp_path, 1 << 20)
+
+    def tell(moment: Moment) -> None:
+        told.append(moment)
+        if moment.candidates >= 6:
+            raise KeyboardInterrupt
+
     found = tune(
         tasks(lambda a, b: a @ b, spec(64, 64), spec(64, 64)), host_target(), THREADS, records,
-        budget=3.0, prunes=True, progress=told.append,
+        budget=120.0, prunes=True, progress=tell,
     )  # fmt: skip
     (kernel,) = found.kernels
     assert kernel.candidates >= 5
