@@ -46,17 +46,9 @@ def test_version_is_the_package_s() -> None:
     assert RUNNER.invoke(app, ["--version"]).output.strip() == __version__
 
 
-@pytest.mark.parametrize("command", ["serve"])
-def test_a_command_that_comes_later_says_so_and_fails(command: str) -> None:
-    result = RUNNER.invoke(app, [command, "smollm2"])
-    assert result.exit_code == 1
-    assert "is not in this version" in result.stderr
-    assert "Traceback" not in result.stderr
-
-
 def test_debug_shows_where_an_error_came_from() -> None:
-    result = RUNNER.invoke(app, ["--debug", "serve", "smollm2"])
-    assert type(result.exception).__name__ == "UnsupportedError"
+    result = RUNNER.invoke(app, ["--debug", "serve", "no-such-model"])
+    assert type(result.exception).__name__ == "ModelNotFoundError"
 
 
 def test_an_unknown_command_is_a_usage_error() -> None:

@@ -73,6 +73,16 @@ def test_large_operands_of_two_products_of_few_rows_are_each_streamed_through_on
     assert len(lowered(gated, *small).kernels) == 1
 
 
+@pytest.mark.parametrize("rows", [2, 4])
+def test_small_weights_of_two_products_of_few_rows_are_read_once_for_all_rows(rows: int):
+    def gated(x: sn.Tensor, gate: sn.Tensor, up: sn.Tensor) -> sn.Tensor:
+        return sn.silu(x @ gate.T) * (x @ up.T)
+
+    weight = spec(256, 256, frozen=True)
+    assert len(lowered(gated, spec(1, 256), weight, weight).kernels) == 1
+    assert len(lowered(gated, spec(rows, 256), weight, weight).kernels) == 2
+
+
 def test_grouped_heads_share_the_kernel_too():
     def grouped(q: sn.Tensor, k: sn.Tensor, v: sn.Tensor) -> sn.Tensor:
         return sn.scaled_dot_product_attention(q, k, v, is_causal=True)

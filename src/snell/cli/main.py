@@ -29,7 +29,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
     {
         "run": "Answer one prompt with a language model.",
         "chat": "Talk with a language model.",
-        "serve": "Serve a language model over HTTP (comes later).",
+        "serve": "Serve a language model over HTTP.",
         "tune": "Search for faster schedules of a model (comes later).",
         "explain": "Show what a model was compiled to.",
         "bench": "Measure snell beside the installed peers.",

@@ -20,8 +20,9 @@ from snell.errors import ConfigError, ContextLengthError, ShapeError, Unsupporte
 from snell.llm.compiler_protocol import Array, CompiledProgram, Compiler, Program, ProgramRecipe
 from snell.llm.families.decoder import Decoder
 from snell.llm.families.encoder import Pooling
+from snell.llm.generated_text import GeneratedText, GenerationPlan
 from snell.llm.generation import Generation
-from snell.llm.generation_stream import GenerationPlan, GenerationStream
+from snell.llm.generation_stream import GenerationStream
 from snell.llm.options import GenerateKeywords, GenerateOptions
 from snell.llm.prompt import Prompt, is_batch, prompt_ids
 from snell.llm.sampling import Sampler, SamplingParams
@@ -39,9 +40,12 @@ if TYPE_CHECKING:
     from snell.llm import chat_template, constraint, programs, tool_call_forms, tool_calls
     from snell.llm.chat_template import ChatTemplate
     from snell.llm.constraint import Constraint, GrammarTokens
+    from snell.llm.serving import batch_programs
+    from snell.llm.serving.batch_programs import BatchPrograms
     from snell.llm.tool_calls import ToolCallForm
     from snell.search.tuning import Moment, Tuning
 else:
+    batch_programs = deferred("snell.llm.serving.batch_programs")
     chat_template = deferred("snell.llm.chat_template")
     constraint = deferred("snell.llm.constraint")
     programs = deferred("snell.llm.programs")
@@ -177,10 +181,15 @@ class LanguageModel:
                     raise UnsupportedError("pooling 'cls': the first token of a decoder sees nothing; use last or mean")
         return finished_vectors(np.stack(rows) if rows else None, normalize, dimensions)
 
-    def _stream(self, prompt: Prompt, options: GenerateOptions, *, finish: bool) -> GenerationStream:
+    def planned(self, prompt: Prompt, options: GenerateOptions, most: int | None = None) -> GeneratedText:
+        """The text that ``generate`` would write, for whoever computes its logits; ContextLengthError as there.
+
+        ``most`` tokens where the options name no limit and the context has room for them.
+        """
         ids = prompt_ids(prompt, self.tokenizer, lambda: self._template, options.tools)
         room = self.context - len(ids)
-        wanted = room if options.max_tokens is None else options.max_tokens
+        free = room if most is None else min(room, most)
+        wanted = free if options.max_tokens is None else options.max_tokens
         if wanted > room or room < 0:
             both = "does" if options.max_tokens is None else f"and max_tokens={wanted} do"
             raise ContextLengthError(
@@ -191,11 +200,26 @@ class LanguageModel:
         rules = self._constraint(options, form)
         reader = None if form is None else tool_calls.ToolCallReader(form)
         plan = GenerationPlan(ids, wanted, self.tokenizer.eos_ids, options.logprobs, rules, reader)
-        session = Session(self._program(StepResult.LAST_LOGITS), self._cache, self._chunk)
         control = self.tokenizer.control_tokens
         shown = [control[name] for name in form.names if name in control] if form is not None else []
         text = TextStream(self.tokenizer, options.stop_strings, shown=shown)
-        stream = GenerationStream(plan, session, Sampler(options.sampling(self.parts.defaults), ids), text)
+        return GeneratedText(plan, Sampler(options.sampling(self.parts.defaults), ids), text)
+
+    def batch_programs(self, places: int) -> BatchPrograms:
+        """The passes over ``places`` texts at once, compiled now."""
+        parts, cache = self.parts, self._cache
+        content = f"batch {places} {cache} {parts.decoder!r}\n{parts.weights.signature()}"
+
+        def build() -> Program:
+            return programs.batch_program(parts.decoder, parts.weights, cache, places)
+
+        batch = self._compiler.compile(ProgramRecipe(content, build, partial(stored_arrays, parts.weights)))
+        prompt = self._program(StepResult.LAST_LOGITS).largest()
+        return batch_programs.BatchPrograms(prompt, batch, cache, places=places, chunk=self._chunk)
+
+    def _stream(self, prompt: Prompt, options: GenerateOptions, *, finish: bool) -> GenerationStream:
+        session = Session(self._program(StepResult.LAST_LOGITS), self._cache, self._chunk)
+        stream = GenerationStream(self.planned(prompt, options), session)
         if finish:
             for _ in stream:
                 pass

@@ -11,19 +11,20 @@ from snell.frontend.ops.creation import iota
 from snell.frontend.ops.movement import crop
 from snell.frontend.tensor import Tensor
 from snell.graph.primitives import Input
+from snell.llm.batched_cache import BatchedCache
 from snell.llm.cache import CacheShape
 from snell.llm.compiler_protocol import Program
 from snell.llm.families import decoder_step
 from snell.llm.families.decoder import Decoder
 from snell.llm.families.encoder import Encoder, Pooling
 from snell.llm.families.pooled import pooled
-from snell.llm.step import LENGTHS, PAST, RESULT, TEXTS, TOKENS, StepResult
+from snell.llm.step import LENGTHS, PAST, POSITIONS, RESULT, TEXTS, TOKENS, StepResult
 from snell.llm.stored_weight import WeightSource
 from snell.llm.traced_cache import TracedCache
 from snell.llm.weights import Weights
 from snell.symbolic import Dim
 
-__all__ = ["embedding_program", "step_program"]
+__all__ = ["batch_program", "embedding_program", "step_program"]
 
 
 def step_program(
@@ -50,6 +51,19 @@ def step_program(
         case _:
             assert_never(result)
     return Program(trace.graph([(RESULT, value.operand), *traced_cache.outputs()]), weights.frozen, weights.constants)
+
+
+def batch_program(decoder: Decoder, source: WeightSource, cache: CacheShape, texts: int) -> Program:
+    """The next token of each of several texts, i32 (texts,), and its position → logits f32 (texts, vocabulary).
+
+    Each text has cache arrays of its own, whose names begin with ``text_prefix``, and its length is ``text_past``.
+    """
+    trace = Trace()
+    ids, positions = (Tensor(trace.input(Input(name, (texts,), i32)), trace) for name in (TOKENS, POSITIONS))
+    weights, caches = Weights(trace, source), BatchedCache(trace, cache, positions, texts)
+    hidden = decoder_step.hidden_states(decoder, weights, ids, caches)
+    value = decoder_step.logits(decoder, weights, hidden)
+    return Program(trace.graph([(RESULT, value.operand), *caches.outputs()]), weights.frozen, weights.constants)
 
 
 def embedding_program(encoder: Encoder, source: WeightSource, context: int, pooling: Pooling) -> Program:

@@ -32,6 +32,10 @@ class SizedProgram:
         for most in self._classes:
             self._variant(most)
 
+    def largest(self) -> CompiledProgram:
+        """The variant that holds every step."""
+        return self._variant(self._classes[-1])
+
     def _variant(self, most: int) -> CompiledProgram:
         found = self._made.get(most)
         if found is None:

@@ -2,9 +2,9 @@
 
 from enum import Enum
 
-__all__ = ["LENGTHS", "PAST", "RESULT", "TEXTS", "TOKENS", "StepResult"]
+__all__ = ["LENGTHS", "PAST", "POSITIONS", "RESULT", "TEXTS", "TOKENS", "StepResult", "text_past", "text_prefix"]
 
-TOKENS, LENGTHS, PAST, TEXTS, RESULT = "tokens", "lengths", "past", "texts", "result"
+TOKENS, LENGTHS, PAST, TEXTS, RESULT, POSITIONS = "tokens", "lengths", "past", "texts", "result", "positions"
 
 
 class StepResult(Enum):
@@ -13,3 +13,13 @@ class StepResult(Enum):
     LAST_LOGITS = "last_logits"
     ALL_LOGITS = "all_logits"
     HIDDEN = "hidden"
+
+
+def text_prefix(text: int) -> str:
+    """What the names of a text's cache arrays begin with in a program of several texts."""
+    return f"text.{text}."
+
+
+def text_past(text: int) -> str:
+    """The size that says how many positions a text of several has."""
+    return f"{PAST}.{text}"

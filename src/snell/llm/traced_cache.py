@@ -1,4 +1,11 @@
-"""The KV cache inside of a program under construction: donated inputs, and updated outputs of the same names."""
+"""The KV cache inside of a program under construction: donated inputs, and updated outputs of the same names.
+
+A family asks a ``StepCache`` for what depends on where tokens stand, and so knows neither how many texts a step
+continues nor where their caches lie.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
 
 from snell.frontend.context import Trace
 from snell.frontend.ops.elementwise import astype
@@ -10,20 +17,49 @@ from snell.graph.primitives import Input
 from snell.llm.cache import CacheShape
 from snell.symbolic import Dim
 
-__all__ = ["TracedCache"]
+__all__ = ["Attend", "StepCache", "TracedCache"]
+
+# Queries of a text's tokens, its keys and values so far, and the positions before those tokens → what they attend.
+Attend = Callable[[Tensor, Tensor, Tensor, Dim], Tensor]
+
+
+class StepCache(Protocol):
+    """The positions of a step's tokens, and what was kept of the tokens before them."""
+
+    shape: CacheShape
+
+    def rows_of(self, table: Tensor) -> Tensor:
+        """The rows (tokens, n) of a table (capacity, n) at the positions of the step's tokens."""
+        ...
+
+    def attended(self, layer: int, queries: Tensor, keys: Tensor, values: Tensor, attend: Attend) -> Tensor:
+        """Keep keys and values (kv_heads, tokens, head_dim); ``attend`` by queries (heads, tokens, head_dim)."""
+        ...
 
 
 class TracedCache:
-    """``past`` positions are in the cache already; a step adds ``tokens`` more."""
+    """One text: ``past`` positions are in the cache already; a step adds ``tokens`` more.
 
-    def __init__(self, trace: Trace, shape: CacheShape, past: Dim, tokens: Dim) -> None:
+    ``prefix`` begins the names of its inputs and outputs, where a program has several.
+    """
+
+    def __init__(self, trace: Trace, shape: CacheShape, past: Dim, tokens: Dim | int, prefix: str = "") -> None:
         self.past, self.tokens, self.shape = past, tokens, shape
+        self._prefix = prefix
         self._inputs: dict[str, Tensor] = {}
         array = (shape.heads, shape.capacity, shape.head_dim)
         for name in shape.names:
-            declaration = Input(name, array, shape.dtype, donated=True)
+            declaration = Input(prefix + name, array, shape.dtype, donated=True)
             self._inputs[name] = Tensor(trace.input(declaration), trace)
         self._updated: dict[str, Tensor] = {}
+
+    def rows_of(self, table: Tensor) -> Tensor:
+        """The rows of a table (capacity, n) from ``past`` on."""
+        return crop(table, 0, self.past, self.tokens)
+
+    def attended(self, layer: int, queries: Tensor, keys: Tensor, values: Tensor, attend: Attend) -> Tensor:
+        """Keep the keys and values, and attend all so far."""
+        return attend(queries, *self.extend(layer, keys, values), self.past)
 
     def extend(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """All keys and values so far, f32 (kv_heads, past + tokens, head_dim), given those of the step's tokens."""
@@ -31,7 +67,7 @@ class TracedCache:
 
     def outputs(self) -> list[tuple[str, Operand]]:
         """The updated arrays, in the order of the inputs."""
-        return [(name, self._updated[name].operand) for name in self.shape.names]
+        return [(self._prefix + name, self._updated[name].operand) for name in self.shape.names]
 
     def _extend(self, name: str, rows: Tensor) -> Tensor:
         updated = update_rows(self._inputs[name], astype(rows, self.shape.dtype), self.past, axis=1)

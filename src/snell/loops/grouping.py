@@ -16,7 +16,7 @@ from snell.loops.access import access_of
 from snell.loops.nested import nested_sum
 from snell.loops.retarget import Parts, rebuilt_stage, split_stage
 from snell.loops.stage import Stage
-from snell.loops.traffic import LONG_JUMP
+from snell.loops.traffic import LONG_JUMP, is_cold
 from snell.loops.work import is_worth_threads
 from snell.rewrite.cut import typical_size
 from snell.rewrite.term import Load, Tensor, Term
@@ -206,7 +206,7 @@ def _pays(stages: Sequence[Stage], group: _Growing, outer: tuple[Axis, ...], tar
         inner = math.prod(typical_size(a.extent) for a in (*stage.axes, *stage.reduced) if a not in outer)
         if inner < _LEAST_INNER:
             return False
-        if stage.partials and (_repeated_bytes(stage, outer) > budget or _lost_reuse(stage, outer) >= _LEAST_INNER):
+        if stage.partials and (_repeated_bytes(stage, outer) > budget or _loses_reuse(stage, outer, target)):
             return False
     return not any(_breaks_stream(stage, [s for s in stages if s is not stage], outer, budget) for stage in stages)
 
@@ -236,13 +236,17 @@ def _uses_once(item: Term, stage: Stage, outer: tuple[Axis, ...], place: int) ->
     return outer[place] not in item.free and typical_size(outer[place].extent) > 1 and rest <= item.free
 
 
-def _lost_reuse(stage: Stage, outer: tuple[Axis, ...]) -> float:
-    """How many fixed outer positions use the same operand, each reading (and decoding) it for itself."""
-    lost = 1.0
+def _loses_reuse(stage: Stage, outer: tuple[Axis, ...], target: Target) -> bool:
+    """Whether many fixed outer positions use the same operand, each reading (and decoding) it for itself.
+
+    Of what comes from memory two are too many: a nest of the stage's own reads it once for all of them.
+    """
     for item in stage.loads():
         if item.free & set(stage.reduced):
-            lost = max(lost, math.prod(typical_size(axis.extent) for axis in outer[:-1] if axis not in item.free))
-    return lost
+            lost = math.prod(typical_size(axis.extent) for axis in outer[:-1] if axis not in item.free)
+            if lost >= (2 if is_cold(stage, item, target) else _LEAST_INNER):
+                return True
+    return False
 
 
 def _slice_bytes(stage: Stage, outer: tuple[Axis, ...]) -> float:

@@ -7,17 +7,17 @@ has one.  Attention has grouped key-value heads and rotary positions.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from snell.frontend.ops.elementwise import tanh
 from snell.frontend.ops.joining import split
-from snell.frontend.ops.movement import crop
 from snell.frontend.ops.normalisation import rms_norm
 from snell.frontend.tensor import Tensor
 from snell.llm.families.attention import causal_attention, linear, split_heads
 from snell.llm.families.decoder import Decoder
 from snell.llm.families.feed_forward import feed_forward
 from snell.llm.families.rotary import Rotary, rotated
-from snell.llm.traced_cache import TracedCache
+from snell.llm.traced_cache import StepCache
 from snell.llm.weights import Weights
 
 __all__ = ["hidden_states", "logits"]
@@ -25,8 +25,8 @@ __all__ = ["hidden_states", "logits"]
 Tables = tuple[Tensor, Tensor]
 
 
-def hidden_states(decoder: Decoder, weights: Weights, tokens: Tensor, cache: TracedCache) -> Tensor:
-    """i32 (tokens,) at positions past, past+1, … → normalised hidden states f32 (tokens, d)."""
+def hidden_states(decoder: Decoder, weights: Weights, tokens: Tensor, cache: StepCache) -> Tensor:
+    """i32 (tokens,), whose positions the cache knows → normalised hidden states f32 (tokens, d)."""
     x = weights.rows("token_embd.weight", tokens)
     if decoder.embedding_scale != 1:
         x = x * decoder.embedding_scale
@@ -55,7 +55,7 @@ def _norm(decoder: Decoder, weights: Weights, name: str, x: Tensor) -> Tensor:
 
 
 def _attention(
-    decoder: Decoder, weights: Weights, layer: int, x: Tensor, cache: TracedCache, tables: Mapping[Rotary, Tables]
+    decoder: Decoder, weights: Weights, layer: int, x: Tensor, cache: StepCache, tables: Mapping[Rotary, Tables]
 ) -> Tensor:
     name = f"blk.{layer}.attn_"
     queries, keys, values = _projections(decoder, weights, name, x)
@@ -63,16 +63,9 @@ def _attention(
         queries = _norm(decoder, weights, name + "q_norm", queries)
         keys = _norm(decoder, weights, name + "k_norm", keys)
     rotary = decoder.rotary_of(layer)
-    all_keys, all_values = cache.extend(layer, rotated(keys, rotary, *tables[rotary]), values)
-    attended = causal_attention(
-        rotated(queries, rotary, *tables[rotary]),
-        all_keys,
-        all_values,
-        cache.past,
-        scale=decoder.score_scale,
-        cap=decoder.score_cap,
-        window=decoder.windows[layer],
-    )
+    queries, keys = (rotated(x, rotary, *tables[rotary]) for x in (queries, keys))
+    attend = partial(causal_attention, scale=decoder.score_scale, cap=decoder.score_cap, window=decoder.windows[layer])
+    attended = cache.attended(layer, queries, keys, values, attend)
     joined = attended.permute(1, 0, 2).reshape(x.shape[0], decoder.heads * decoder.head_dim)
     return linear(joined, weights[name + "output.weight"], weights.optional(name + "output.bias"))
 
@@ -92,9 +85,9 @@ def _projections(decoder: Decoder, weights: Weights, name: str, x: Tensor) -> tu
     return queries, keys, values
 
 
-def _tables(weights: Weights, name: str, rotary: Rotary, cache: TracedCache) -> Tables:
+def _tables(weights: Weights, name: str, rotary: Rotary, cache: StepCache) -> Tables:
     """The rotary tables' rows for the step's tokens."""
     same, swapped = rotary.tables(cache.shape.capacity)
     rows = (weights.constant(name + ".same", same), weights.constant(name + ".swapped", swapped))
-    first, second = (crop(table, 0, cache.past, cache.tokens) for table in rows)
+    first, second = (cache.rows_of(table) for table in rows)
     return first, second

@@ -1,0 +1,89 @@
+"""Delivering an answer: as one JSON object, or as server-sent events; either stops its work when the client leaves."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from typing import Any
+
+from sse_starlette.sse import EventSourceResponse
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from snell.llm.server.answers import Answer
+from snell.llm.server.choices import Choices
+from snell.llm.server.generation_fields import Delivery
+from snell.llm.server.metrics import TokenTimer
+from snell.llm.server.request_error import request_error_of
+from snell.llm.server.service import Service
+
+__all__ = ["deliver"]
+
+_CLIENT_LEFT = 499
+
+
+async def deliver(request: Request, service: Service, choices: Choices, answer: Answer, how: Delivery) -> Response:
+    """The response; refusals of the runner are raised before anything is sent."""
+    timer = TokenTimer(service.metrics)
+    # Entered here and left where the chunks end: a stream outlives this call.
+    await choices.__aenter__()
+    if how.stream:
+
+        async def left(_: object) -> None:
+            # The events may not even have begun, and then nothing of theirs runs.
+            choices.cancel()
+
+        return EventSourceResponse(
+            _events(choices, answer, how, timer),
+            send_timeout=service.settings.send_seconds,
+            client_close_handler_callable=left,
+            sep="\n",
+        )
+    work = asyncio.ensure_future(_finished(choices, timer))
+    gone = asyncio.ensure_future(_gone(request))
+    try:
+        await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not work.done():
+            return Response(status_code=_CLIENT_LEFT)
+        work.result()
+        return JSONResponse(answer.whole(choices.texts))
+    finally:
+        choices.cancel()
+        work.cancel()
+        gone.cancel()
+
+
+async def _finished(choices: Choices, timer: TokenTimer) -> None:
+    async with aclosing(choices.chunks()) as chunks:
+        async for index, chunk in chunks:
+            if chunk.token_ids:
+                timer.seen(index)
+
+
+async def _events(choices: Choices, answer: Answer, how: Delivery, timer: TokenTimer) -> AsyncIterator[dict[str, Any]]:
+    try:
+        for piece in answer.opening(len(choices.texts)):
+            yield _event(piece)
+        async with aclosing(choices.chunks()) as chunks:
+            async for index, chunk in chunks:
+                if chunk.token_ids:
+                    timer.seen(index)
+                if chunk.text or chunk.logprobs or chunk.finish_reason is not None:
+                    yield _event(answer.piece(index, chunk))
+        if how.usage:
+            yield _event(answer.closing(choices.texts))
+        yield {"data": "[DONE]"}
+    except Exception as error:  # the status is sent already; the stream ends with what went wrong
+        yield _event(request_error_of(error).envelope())
+    finally:
+        choices.cancel()
+
+
+def _event(content: dict[str, Any]) -> dict[str, Any]:
+    return {"data": json.dumps(content, ensure_ascii=False, separators=(",", ":"))}
+
+
+async def _gone(request: Request) -> None:
+    """Returns when the client has closed its connection."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,79 @@
+"""What the two endpoints that generate text have in common: options of sampling, the stream, and unused parameters."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from snell.llm.options import GenerateOptions
+from snell.llm.server.fields import Fields
+from snell.llm.server.request_error import RequestError
+
+__all__ = ["Delivery", "delivery", "sampling_options"]
+
+_MOST_CHOICES = 128
+_MOST_STOPS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """How the texts are delivered: ``choices`` for each prompt, as a stream or not, with the usage at its end."""
+
+    choices: int
+    stream: bool
+    usage: bool
+
+
+def delivery(fields: Fields) -> Delivery:
+    """``n``, ``stream`` and ``stream_options``."""
+    stream = fields.flag("stream")
+    options = fields.group("stream_options")
+    usage = options.flag("include_usage")
+    options.ignored("include_obfuscation")
+    options.end()
+    if options.names and not stream:
+        raise RequestError(400, "stream_options: only where stream is true", "stream_options")
+    return Delivery(fields.whole("n", 1, 1, _MOST_CHOICES), stream, usage)
+
+
+def sampling_options(fields: Fields, max_tokens: int | None, logprobs: int | None, choice: int) -> GenerateOptions:
+    """The options of one choice; each has a seed of its own, derived from the request's."""
+    seed = fields.value("seed")
+    if seed is not None:
+        seed = fields.whole("seed", 0, -(2**63), 2**63 - 1) % 2**64 + choice
+    fields.ignored("user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "model")
+    for name in ("frequency_penalty", "presence_penalty"):
+        fields.neutral(name, 0, 0.0)
+    return GenerateOptions(
+        max_tokens=max_tokens,
+        temperature=fields.value("temperature"),
+        top_k=fields.value("top_k"),
+        top_p=fields.value("top_p"),
+        min_p=fields.value("min_p"),
+        seed=seed,
+        stop=_stop(fields),
+        logprobs=logprobs,
+        logit_bias=_logit_bias(fields),
+    )
+
+
+def _stop(fields: Fields) -> list[str] | None:
+    stop = fields.value("stop")
+    if stop is None:
+        return None
+    texts = cast("list[Any]", stop if isinstance(stop, list) else [stop])
+    if len(texts) > _MOST_STOPS or not all(isinstance(text, str) and text for text in texts):
+        raise RequestError(
+            400, f"stop: expected a string, or at most {_MOST_STOPS} of them, none of them empty", "stop"
+        )
+    return texts
+
+
+def _logit_bias(fields: Fields) -> Mapping[int, float] | None:
+    given = fields.value("logit_bias")
+    if given is None:
+        return None
+    if not isinstance(given, dict) or not all(
+        key.isdecimal() and key.isascii() for key in cast("dict[str, Any]", given)
+    ):
+        raise RequestError(400, "logit_bias: expected an object of token ids and numbers", "logit_bias")
+    return {int(key): value for key, value in cast("dict[str, Any]", given).items()}
