@@ -53,6 +53,22 @@ def test_auxiliary_results_are_passed_through_without_a_gradient() -> None:
     close(found, 2 * X)
 
 
+def test_a_maximum_of_running_sums_of_squares_hands_its_cotangent_to_an_element_that_equals_it() -> None:
+    # A sum of two squares rounds in two ways where a processor multiplies and adds at once.
+    x = np.random.default_rng(11).normal(size=(300, 2))
+
+    def weighed_by_the_greatest(x: sn.Tensor) -> sn.Tensor:
+        sums = sn.cumsum(sn.sin(x) ** 2, axis=-1)
+        return (sums.max(-1, keepdims=True) * sums * np.cos(np.arange(2.0))).sum()
+
+    weights = np.cos(np.arange(2.0))
+    squares = np.sin(x) ** 2
+    greatest = squares.sum(-1, keepdims=True)
+    of_sums = greatest * weights
+    of_sums[:, 1] += (np.cumsum(squares, -1) * weights).sum(-1)
+    close(run(sn.grad(weighed_by_the_greatest), x), np.cumsum(of_sums[:, ::-1], -1)[:, ::-1] * np.sin(2 * x), 1e-10)
+
+
 def test_a_function_that_closes_over_its_own_argument_takes_that_for_constant() -> None:
     close(run(lambda x: sn.grad(lambda y: (y * x).sum())(x), X), X)
 

@@ -3,7 +3,8 @@
 Everything that is not cut is inlined into its consumers.  A reduction may carry an element-wise epilogue over its own
 coordinates; it is cut where a consumer would evaluate it more than once.  An element-wise node is cut where inlining it
 would repeat real work: it feeds a product sum that evaluates it once per output column, or it is expensive and has
-several readers.  Short expressions of frozen inputs alone (decoded weights) are never cut: storing them would inflate
+several readers.  A value that is compared with its own maximum is cut, too: worked out twice, it may be rounded in two
+ways, and equal nothing.  Short expressions of frozen inputs alone (decoded weights) are never cut: storing them would inflate
 memory, so the schedule packs or inlines them.
 
 A long expression is cut into pieces whose terms are quick to rewrite: each does enough work for the memory that passes
@@ -24,6 +25,8 @@ from snell.graph.primitives import (
     Contiguous,
     Input,
     Iota,
+    LessThan,
+    MaxReduce,
     Mul,
     Random,
     Reduce,
@@ -173,6 +176,9 @@ def _visit_elementwise(state: _State, node: Node) -> None:
     for operand in node.operands:
         if state.is_inline(operand.node) and operand.node not in state.pending and _is_cut(state, operand):
             _store(state, operand.node)
+    for compared in _compared_with_maximum(node):
+        if state.is_inline(compared) and state.length.get(compared, 0) > 1:  # one operation has one way to be rounded
+            _store(state, compared)
     kept = [state.pending[o.node] for o in node.operands if o.node in state.pending]
     if kept:
         _hold(state, node, kept[0])
@@ -184,6 +190,15 @@ def _visit_elementwise(state: _State, node: Node) -> None:
         own = own if isinstance(node.op, ScalarFunction | Unary) else _POSITIONAL
     state.cost[node] = own + sum(state.cost[o.node] for o in dict.fromkeys(node.operands))
     _store_where_long(state, node)
+
+
+def _compared_with_maximum(node: Node) -> list[Node]:
+    """What a comparison compares with a maximum of the same values."""
+    if not isinstance(node.op, LessThan):
+        return []
+    a, b = (operand.node for operand in node.operands)
+    pairs = ((a, b), (b, a))
+    return [x for x, y in pairs if isinstance(y.op, MaxReduce) and y.operands[0].node is x]
 
 
 def _store_where_long(state: _State, node: Node) -> None:
