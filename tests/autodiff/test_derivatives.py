@@ -310,3 +310,15 @@ def test_what_cannot_be_differentiated_is_a_typed_error() -> None:
         sn.vmap(lambda a, b: a + b)(X, W)
     with pytest.raises(GraphError, match="in a tree like theirs"):
         sn.vjp(lambda x: (x, x), X)[1](X)
+
+
+def test_an_argument_or_result_without_its_tuple_is_told_so() -> None:
+    with pytest.raises(GraphError, match=r"primals as a tuple .* write \(x,\)"):
+        sn.jvp(lambda x: x * 2, X, (X,))
+    with pytest.raises(GraphError, match="tangents as a tuple"):
+        sn.jvp(lambda x: x * 2, (X,), X)
+    with pytest.raises(GraphError, match="has_aux=True"):
+        sn.grad(lambda x: (x.sum(), x))(X)
+    unpacked = sn.custom_vjp(lambda x: (x * 2, None), lambda _, cotangent: cotangent * 2)
+    with pytest.raises(GraphError, match=r"a tuple of 1 cotangents.*received Tensor"):
+        sn.grad(lambda x: unpacked(x).sum())(X)

@@ -40,6 +40,10 @@ def test_greedy_decoding_takes_the_likeliest_token_of_whole_passes(model: Langua
     assert generation.timings.decode_steps == 11
 
 
+def test_a_model_is_shown_by_its_sizes(model: LanguageModel) -> None:
+    assert repr(model) == f"<LanguageModel of {model.vocab_size} tokens; context {model.context}, KV cache f32>"
+
+
 def test_a_stream_yields_a_chunk_a_token_and_the_same_text(model: LanguageModel, greedy_ids: list[int]) -> None:
     stream = model.generate("hello", max_tokens=12, temperature=0.0, logit_bias=FORBID_EOS, stream=True)
     chunks = list(stream)

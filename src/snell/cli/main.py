@@ -30,7 +30,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "run": "Answer one prompt with a language model.",
         "chat": "Talk with a language model.",
         "serve": "Serve a language model over HTTP.",
-        "tune": "Search for faster schedules of a model (comes later).",
+        "tune": "Search for faster schedules of a model.",
         "explain": "Show what a model was compiled to.",
         "bench": "Measure snell beside the installed peers.",
         "cache": "Inspect, empty, export or import the cache of compiled code.",

@@ -33,7 +33,8 @@ def model_path(model: str, config: Config, *, offline: bool = False) -> Path:
 def install(name: str, config: Config, *, offline: bool = False) -> Path:
     """Install a model if it is missing, announcing the size and showing progress."""
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=errors, transient=True) as progress:
+    # A bar that is taken away again leaves an empty line where it cannot be drawn.
+    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as progress:
         bars = _Bars(progress)
         return model_store(config).install(name, offline=offline, progress=bars.show)
 

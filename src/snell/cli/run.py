@@ -82,7 +82,6 @@ def run(
         output.out(json.dumps(_fields(stream.result)), highlight=False)
         return
     write_chunks(stream)
-    errors.print()
 
 
 def _fields(generation: Any) -> dict[str, Any]:

@@ -146,7 +146,11 @@ def _pair(result: Any) -> tuple[Any, Any]:
 def _cotangents(result: Any, arguments: tuple[Any, ...], given: Leaves) -> list[Operand | None]:
     """The leaf cotangents that `backward` returned, None for the leaves of an argument that has none."""
     if not isinstance(result, tuple | list) or len(result) != len(arguments):
-        raise GraphError(f"custom_vjp's backward must return {len(arguments)} cotangents, one an argument")
+        received = f"{len(result)} of them" if isinstance(result, tuple | list) else type(result).__name__
+        raise GraphError(
+            f"custom_vjp's backward must return a tuple of {len(arguments)} cotangents, one an argument, also of one; "
+            f"received {received}"
+        )
     found: list[Operand | None] = []
     for cotangent, argument in zip(result, arguments, strict=True):
         leaves, structure = trees.flatten(cotangent)

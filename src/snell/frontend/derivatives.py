@@ -85,6 +85,11 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
 
     The VJP is linear in the cotangent; its own VJP is the JVP, so no rule is written twice.
     """
+    for name, values in (("primals", primals), ("tangents", tangents)):
+        if not isinstance(values, tuple | list):
+            raise GraphError(
+                f"jvp expected {name} as a tuple of one an argument, received {type(values).__name__}; write (x,)"
+            )
     linear = _Linear.of(function, tuple(primals))
     return linear.result, linear.push(tuple(tangents))
 
@@ -199,7 +204,10 @@ def _check_floats(arguments: Leaves) -> None:
 
 def _scalar(result: Any) -> Tensor:
     if not isinstance(result, Tensor):
-        raise GraphError(f"a gradient is that of one number; the function returned a {type(result).__name__}")
+        raise GraphError(
+            f"a gradient is that of one number; the function returned a {type(result).__name__}; "
+            "pass has_aux=True if it returns (value, aux)"
+        )
     if result.shape != () or not result.dtype.is_float:
         raise ShapeError(
             f"a gradient is that of one float number, the function returned {result.dtype}{show_shape(result.shape)}; "

@@ -87,6 +87,9 @@ class LanguageModel:
         self._programs: dict[StepResult, SizedProgram] = {}
         self._lock = Lock()
 
+    def __repr__(self) -> str:
+        return f"<LanguageModel of {self.vocab_size} tokens; context {self.context}, KV cache {self.kv_dtype}>"
+
     @property
     def tokenizer(self) -> Tokenizer:
         """The model's tokenizer."""
