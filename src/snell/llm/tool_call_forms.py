@@ -34,8 +34,25 @@ def tool_call_form(template: str) -> ToolCallForm:
     )
 
 
+class _Marked:
+    """Calls behind a marker, the first of the form's names."""
+
+    __slots__ = ()
+    names: ClassVar[tuple[str, ...]]
+
+    def begin(self, text: str) -> int | None:
+        """Where the first marker is."""
+        at = text.find(self.names[0])
+        return None if at < 0 else at
+
+    def held(self, text: str) -> int:
+        """Length of the longest end of the text with which the marker begins."""
+        marker = self.names[0]
+        return next((n for n in range(min(len(marker) - 1, len(text)), 0, -1) if marker.startswith(text[-n:])), 0)
+
+
 @dataclass(frozen=True, slots=True)
-class TaggedCalls:
+class TaggedCalls(_Marked):
     """Hermes and Qwen: ``<tool_call>{"name": …, "arguments": {…}}</tool_call>``, once or more, after any text."""
 
     names: ClassVar[tuple[str, ...]] = ("<tool_call>", "</tool_call>")
@@ -50,14 +67,6 @@ class TaggedCalls:
             ["start: call* TEXT", f"call: trigger ({_any(tools)})", literal.trigger("<tool_call>"), *calls, _ANY_TEXT]
         )
 
-    def begin(self, text: str) -> int | None:
-        """The first tag."""
-        return _found(text, "<tool_call>")
-
-    def held(self, text: str) -> int:
-        """A tag that is not complete."""
-        return _beginning(text, "<tool_call>")
-
     def read(self, text: str) -> list[ToolCall] | None:
         """Calls between tags, with nothing but white space around them."""
         pieces = re.split(r"</?tool_call>", text)
@@ -67,7 +76,7 @@ class TaggedCalls:
 
 
 @dataclass(frozen=True, slots=True)
-class ListedCalls:
+class ListedCalls(_Marked):
     """Mistral to 2024: ``[TOOL_CALLS][{"name": …, "arguments": {…}}, …]``."""
 
     names: ClassVar[tuple[str, ...]] = ("[TOOL_CALLS]",)
@@ -89,14 +98,6 @@ class ListedCalls:
             ]
         )
 
-    def begin(self, text: str) -> int | None:
-        """The marker."""
-        return _found(text, "[TOOL_CALLS]")
-
-    def held(self, text: str) -> int:
-        """A marker that is not complete."""
-        return _beginning(text, "[TOOL_CALLS]")
-
     def read(self, text: str) -> list[ToolCall] | None:
         """The list after the marker."""
         value = _json(text.removeprefix("[TOOL_CALLS]"))
@@ -104,7 +105,7 @@ class ListedCalls:
 
 
 @dataclass(frozen=True, slots=True)
-class NamedCalls:
+class NamedCalls(_Marked):
     """Mistral since 2025: ``[TOOL_CALLS]name[ARGS]{…}``, once or more."""
 
     names: ClassVar[tuple[str, ...]] = ("[TOOL_CALLS]", "[ARGS]")
@@ -122,14 +123,6 @@ class NamedCalls:
                 _ANY_TEXT,
             ]
         )
-
-    def begin(self, text: str) -> int | None:
-        """The first marker."""
-        return _found(text, "[TOOL_CALLS]")
-
-    def held(self, text: str) -> int:
-        """A marker that is not complete."""
-        return _beginning(text, "[TOOL_CALLS]")
 
     def read(self, text: str) -> list[ToolCall] | None:
         """A name and JSON after each marker."""
@@ -176,16 +169,6 @@ def _named(tool: Tool, arguments_key: str) -> str:
 
 def _any(tools: Sequence[Tool]) -> str:
     return " | ".join(f"tool_{place}" for place in range(len(tools)))
-
-
-def _found(text: str, marker: str) -> int | None:
-    at = text.find(marker)
-    return None if at < 0 else at
-
-
-def _beginning(text: str, marker: str) -> int:
-    """Length of the longest end of the text with which the marker begins."""
-    return next((n for n in range(min(len(marker) - 1, len(text)), 0, -1) if marker.startswith(text[-n:])), 0)
 
 
 def _json(text: str) -> object:
