@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any, TypedDict
 
 import numpy as np
@@ -92,17 +93,13 @@ class DataLoader:
     def __iter__(self) -> Iterator[Any]:
         """The batches of the present epoch that were not taken yet."""
         epoch, first = self._epoch, self._batch
-        batches = prefetched(lambda: self._made(epoch, first), self.prefetch)
-        try:
-            for number, batch in enumerate(batches, start=first):
+        last = len(self) if isinstance(self.source, RowSource) else None
+        with closing(prefetched(lambda: self._made(epoch, first), self.prefetch)) as batches:
+            for number, batch in enumerate(batches, start=first + 1):
                 # The position moves before the batch is given: who saves it while working on a batch has that one done.
-                self._epoch, self._batch = epoch, number + 1
+                self._epoch, self._batch = (epoch + 1, 0) if number == last else (epoch, number)
                 yield batch
-            self._epoch, self._batch = epoch + 1, 0
-        finally:
-            close = getattr(batches, "close", None)
-            if close is not None:
-                close()
+        self._epoch, self._batch = epoch + 1, 0
 
     def _made(self, epoch: int, first: int) -> Iterator[Any]:
         key = None if self._key is None else folded(self._key, epoch)
