@@ -88,11 +88,12 @@ class _Reader(pickle.Unpickler):
         raise pickle.UnpicklingError("it refers to objects outside of it")
 
 
-def _constructor(module: str, name: str) -> Callable[..., Any] | None:
+def _constructor(module: str, name: str) -> Callable[..., Any] | _Marker | None:
+    # Functions and fresh objects, never classes: a pickle may set attributes of what it gets.
     if module == "numpy" and name == "dtype":
-        return _DType
+        return lambda *code: _DType(*code)
     if module == "numpy" and name == "ndarray":
-        return _Marker
+        return _Marker()
     if module in _ARRAY_MODULES and name == "_reconstruct":
         return lambda *_: _Array()
     if module in _ARRAY_MODULES and name == "scalar":
