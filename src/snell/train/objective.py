@@ -8,10 +8,8 @@ A loss is called `loss(prediction, target)` and its batch is (input, target).  A
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
-from types import FunctionType, MethodType
 from typing import Any
 
 from snell import trees
@@ -20,7 +18,7 @@ from snell.errors import ConfigError, GraphError, ShapeError
 from snell.frontend import Tensor, as_tensor, astype
 from snell.symbolic import show_shape
 
-__all__ = ["Objective", "function_identity"]
+__all__ = ["Objective"]
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -112,30 +110,3 @@ def _like(after: Any, before: Any, name: str) -> Any:
         structure, [astype(as_tensor(new), as_tensor(was).dtype) for new, was in zip(leaves, old, strict=True)]
     )
 
-
-def function_identity(function: Callable[..., Any]) -> Hashable:
-    """A key under which functions that do the same are one: a lambda made anew in a loop is not another program.
-
-    Functions with the same code that close over the same objects are the same.  Whoever keeps the key keeps the function,
-    so that the identities in it stay those of living objects.
-    """
-    match function:
-        case partial():
-            inner = function_identity(function.func)
-            return inner, tuple(map(id, function.args)), tuple((k, id(v)) for k, v in sorted(function.keywords.items()))
-        case MethodType():
-            return id(function.__self__), function_identity(function.__func__)
-        case FunctionType():
-            cells = tuple(id(cell.cell_contents) for cell in function.__closure__ or () if _is_filled(cell))
-            defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
-            return function.__code__, id(function.__globals__), cells, tuple(map(id, defaults))
-        case _:
-            return id(function)
-
-
-def _is_filled(cell: Any) -> bool:
-    try:
-        cell.cell_contents  # noqa: B018 - asking is the only way to know
-    except ValueError:
-        return False
-    return True
