@@ -3,7 +3,7 @@
 from snell.optim import lr_schedule
 from snell.optim.chain import chain
 from snell.optim.hyperparameters import hyperparameters, with_hyperparameters
-from snell.optim.lr_schedule import LrSchedule
+from snell.optim.lr_schedule.schedule import LrSchedule
 from snell.optim.sgd import sgd
 from snell.optim.transform import Transform, apply_updates
 

@@ -16,7 +16,7 @@ import numpy as np
 from snell import trees
 from snell.errors import ConfigError
 from snell.frontend import Tensor, as_tensor, astype
-from snell.optim.lr_schedule import LrSchedule
+from snell.optim.lr_schedule.schedule import LrSchedule
 
 __all__ = ["Hyperparameter", "Numbers", "evaluated", "hyperparameters", "stored", "with_hyperparameters"]
 
