@@ -1,0 +1,3 @@
+"""Losses: functions of (prediction, target) to the number that training lowers."""
+
+__all__ = []
