@@ -35,7 +35,7 @@ from snell.train.dtype_policy import checked_layers
 from snell.train.objective import Objective
 from snell.train.options import Options
 
-__all__ = ["EvalResult", "Gradients", "Recipe", "StepResult", "applied", "evaluated", "gradients", "predicted", "stepped"]
+__all__ = ["EvalResult", "Gradients", "Recipe", "StepResult", "applied", "evaluated", "gradients", "in_compute_dtype", "predicted", "stepped"]
 
 Variables = dict[str, Any]
 
@@ -113,7 +113,7 @@ def _pass(
     """(loss, metrics, gradients of the scaled loss, state after) of one part of a batch."""
     model = checked_layers(recipe.model, recipe.options.dtype_policy)
     scale = variables["loss_scale"].get("scale", 1.0)
-    narrow = functools.partial(_in_compute_dtype, recipe.options)
+    narrow = functools.partial(in_compute_dtype, recipe.options)
 
     def scaled_loss(params: Any) -> tuple[Tensor, Any]:
         loss, after, metrics = objective(model, narrow(params), state, narrow(batch), key=key, train=True)
@@ -165,7 +165,7 @@ def stepped(recipe: Recipe, objective: Objective, variables: Variables, batch: A
 def evaluated(recipe: Recipe, objective: Objective, variables: Variables, batch: Any) -> EvalResult:
     """The objective without training; what it does to the state is left out."""
     model = checked_layers(recipe.model, recipe.options.dtype_policy)
-    narrow = functools.partial(_in_compute_dtype, recipe.options)
+    narrow = functools.partial(in_compute_dtype, recipe.options)
     key = random.fold_in(variables["key"], variables["step"])
     loss, _, metrics = objective(
         model, narrow(variables["params"]), variables["state"], narrow(batch), key=key, train=False
@@ -175,12 +175,12 @@ def evaluated(recipe: Recipe, objective: Objective, variables: Variables, batch:
 
 def predicted(recipe: Recipe, variables: Variables, x: Any) -> Any:
     """The model's result, without training."""
-    narrow = functools.partial(_in_compute_dtype, recipe.options)
+    narrow = functools.partial(in_compute_dtype, recipe.options)
     model = checked_layers(recipe.model, recipe.options.dtype_policy)
     return model(narrow(x), narrow(variables["params"]), variables["state"], train=False)[0]
 
 
-def _in_compute_dtype(options: Options, tree: Any) -> Any:
+def in_compute_dtype(options: Options, tree: Any) -> Any:
     """Floats of a tree in the dtype that forward and backward compute in; gradients come back in the masters' own."""
     dtype = options.compute_dtype
     if dtype is None:
