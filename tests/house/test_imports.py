@@ -16,7 +16,7 @@ OWNERS = {
     "onnx": {"importers"},
     "opt_einsum": {"rewrite"},
     "prometheus_client": {"llm"},
-    "rich": {"cli"},
+    "rich": {"cli", "train"},  # bars: of commands, and of a training loop that is called from Python
     "safetensors": {"importers"},
     "sse_starlette": {"llm"},
     "starlette": {"llm"},

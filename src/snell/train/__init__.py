@@ -14,7 +14,7 @@ from snell.train.checkpoints import Checkpoints, Restored
 from snell.train.curves import plot_curves
 from snell.train.data import DataLoader
 from snell.train.dtype_policy import DTypeWarning
-from snell.train.fit import fit
+from snell.train.fit import evaluate, fit
 from snell.train.history import History
 from snell.train.loss_scale import LossScaling
 from snell.train.programs import CompilationWarning
@@ -46,6 +46,7 @@ __all__ = [
     "compute_gradients",
     "data",
     "eval_step",
+    "evaluate",
     "fit",
     "from_pytorch",
     "plot_curves",
