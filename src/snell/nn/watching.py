@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,6 +41,9 @@ class _Watched(Layer):
     original: Layer
     observer: Callable[[Call], Any] = field(repr=False)
     path: Path
+
+    def children(self) -> Mapping[str, Layer]:
+        return self.original.children()
 
     def __getattr__(self, name: str) -> Any:
         """What a parent asks its child for besides the protocol, such as a cell's size."""
