@@ -40,6 +40,11 @@ CASES = {
         nn.InstanceNorm(3, affine=True), torch.nn.InstanceNorm2d(3, affine=True), (numbers(2, 3, 4, 5),)
     ),
     "instance norm without parameters": Case(nn.InstanceNorm(3), torch.nn.InstanceNorm1d(3), (numbers(2, 3, 5),)),
+    "instance norm with running statistics": Case(
+        nn.InstanceNorm(3, track_running_stats=True),
+        torch.nn.InstanceNorm2d(3, track_running_stats=True),
+        (numbers(2, 3, 4, 5),),
+    ),
     "batch norm of rows": Case(nn.BatchNorm(3), torch.nn.BatchNorm1d(3), (numbers(7, 3),)),
     "batch norm of sequences": Case(nn.BatchNorm(3, 1e-3), torch.nn.BatchNorm1d(3, 1e-3), (numbers(4, 3, 5),)),
     "batch norm of images": Case(
