@@ -19,9 +19,9 @@ from snell import trees
 from snell.engine.defaults import compile
 from snell.errors import NonFiniteError
 from snell.frontend import Tensor, as_tensor, isfinite, logical_and, random, value_and_grad
+from snell.nn import Call, Layer, watched
 from snell.train.objective import Objective
 from snell.train.step_program import Recipe, in_compute_dtype
-from snell.train.watch import Call, Path, watched
 
 __all__ = ["raise_diagnosed"]
 
@@ -32,7 +32,7 @@ _AT_A_LOSS = "the step was not finite, but every layer is when each is computed 
 class _Record:
     """One call of a layer: the numbers of the probes at its input and its result, and whether these are finite."""
 
-    path: Path
+    path: trees.Path
     probe_in: int
     probe_out: int
     finite_in: Tensor
@@ -48,19 +48,19 @@ class _Recorder:
         self.count = 0
         self.records: list[_Record] = []
 
-    def enter(self, path: Path, x: Any) -> Any:
+    def enter(self, path: trees.Path, x: Any) -> Any:
         if self._is_foreign(x):
             self._open.append(None)
             return x
         self._open.append(self.count)
         return self._probed(x)
 
-    def leave(self, path: Path, call: Call) -> Any:
+    def leave(self, call: Call) -> Any:
         entered = self._open.pop()
         if entered is None:
             return call.y
         finite_in = _all_finite((*trees.leaves(call.x), *trees.leaves(dict(call.params))))
-        self.records.append(_Record(path, entered, self.count, finite_in, _all_finite(trees.leaves(call.y))))
+        self.records.append(_Record(call.path, entered, self.count, finite_in, _all_finite(trees.leaves(call.y))))
         return self._probed(call.y)
 
     def _probed(self, tree: Any) -> Any:
@@ -109,7 +109,9 @@ def _flags(
     def run(params: Any, probes: Sequence[Tensor] | None) -> tuple[Tensor, Any]:
         recorder = _Recorder(trees.leaves(params)[0].trace, probes)
         recorders.append(recorder)
-        model = watched(recipe.model, recorder.enter, recorder.leave)
+        model = recipe.model
+        if isinstance(model, Layer):
+            model = watched(model, recorder.leave, before=recorder.enter)
         loss, _, _ = objective(model, narrow(params), variables["state"], narrow(batch), key=key, train=True)
         return loss, [isfinite(loss), [(record.finite_in, record.finite_out) for record in recorder.records]]
 
@@ -173,9 +175,9 @@ def _backward(found: dict[str, Any], records: Sequence[_Record]) -> tuple[str | 
     return "loss", "the gradient of the loss with respect to the predictions is not finite"
 
 
-def _none_below(path: Path, bad: set[Path]) -> bool:
+def _none_below(path: trees.Path, bad: set[trees.Path]) -> bool:
     return not any(other[: len(path)] == path for other in bad)
 
 
-def _shown(path: Path) -> str:
+def _shown(path: trees.Path) -> str:
     return ".".join(path) or "(the model itself)"

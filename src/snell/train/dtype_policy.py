@@ -17,7 +17,7 @@ from snell import trees
 from snell.dtypes import f32, f64
 from snell.errors import ConfigError, DTypeError
 from snell.frontend import Tensor, astype
-from snell.train.watch import Call, Path, watched
+from snell.nn import Call, Layer, watched
 
 __all__ = ["DTypePolicy", "DTypeWarning", "checked_layers", "checked_tree", "is_wide", "wide_paths"]
 
@@ -76,19 +76,19 @@ def checked_tree(tree: Any, name: str, policy: DTypePolicy) -> Any:
 
 def checked_layers(model: Any, policy: DTypePolicy) -> Any:
     """The model under a policy, to be traced: the first layer that makes f64 of narrower inputs is reported."""
-    if policy is DTypePolicy.NONE:
+    if policy is DTypePolicy.NONE or not isinstance(model, Layer):
         return model
-    found: list[Path] = []
+    found: list[trees.Path] = []
 
-    def leave(path: Path, call: Call) -> Any:
+    def observe(call: Call) -> Any:
         made = _has_wide(trees.leaves(call.y)) and not _has_wide((*trees.leaves(call.x), *trees.leaves(call.params)))
         # A layer around the one that was found gives f64 too.
-        if made and not any(inner[: len(path)] == path for inner in found):
-            found.append(path)
-            policy.report(f"the result of layer {'.'.join(path) or 'the model'}")
+        if made and not any(inner[: len(call.path)] == call.path for inner in found):
+            found.append(call.path)
+            policy.report(f"the result of layer {'.'.join(call.path) or 'the model'}")
         return trees.map(_narrowed, call.y) if policy is DTypePolicy.CONVERT else call.y
 
-    return watched(model, lambda path, x: x, leave)
+    return watched(model, observe)
 
 
 def _has_wide(leaves: Iterable[Any]) -> bool:
