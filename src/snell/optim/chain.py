@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from snell.errors import ConfigError
-from snell.optim.leaf_rule import entry
+from snell.optim.matching import entry
 from snell.optim.transform import Transform
 
 __all__ = ["chain"]
