@@ -27,6 +27,7 @@ from snell.frontend import (
     unsqueeze,
     where,
 )
+from snell.frontend.ops.indexing import Places
 from snell.frontend.promotion import lift
 from snell.losses.reduction import REDUCTIONS, as_floats, reduced
 from snell.symbolic import Size, show_shape
@@ -61,13 +62,16 @@ def ctc(
     times, batch, _ = frames.shape
     frame_counts = _lengths(prediction_lengths, times, batch, "prediction_lengths")
     label_counts = _lengths(target_lengths, labels.shape[1], batch, "target_lengths")
-    states, may_skip = _states(astype(labels, "i32"), blank)
+    is_label = less(arange(labels.shape[1], dtype="i32"), unsqueeze(label_counts, 1))
+    counted = where(is_label, astype(labels, "i32"), blank)
+    places = Places(counted, frames.shape[2], "raise", negative=False)
+    states, may_skip = _states(counted, blank)
     costs = -_log_likelihood(frames, states, may_skip, frame_counts, label_counts)
     if zero_infinity:
         costs = where(isinf(costs), 0.0, costs)
     if reduction == "mean":
         costs = costs / maximum(astype(label_counts, costs.dtype), 1.0)
-    return reduced(costs, reduction)
+    return places.guard(reduced(costs, reduction), "ctc")
 
 
 def _check(frames: Tensor, labels: Tensor, blank: int, reduction: str) -> None:
@@ -124,7 +128,7 @@ def _log_likelihood(
         scores, time = row
         skipped = where(may_skip, _moved(alpha, 2, -math.inf), -math.inf)
         ways = _log_sum(alpha, _moved(alpha, 1, -math.inf), skipped)
-        emitted = take_along_axis(scores, states, 1)
+        emitted = take_along_axis(scores, states, 1, mode="zero")  # the check of `places` is on the result
         following = where(unsqueeze(less(time, frame_counts), 1), ways + emitted, alpha)
         return following, time
 
