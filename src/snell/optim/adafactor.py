@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from snell.errors import ConfigError
 from snell.frontend import Tensor, maximum, minimum, power, rsqrt, sqrt
-from snell.optim.checks import check_non_negative
+from snell.optim.checks import check_range
 from snell.optim.decay import decoupled_update
 from snell.optim.hyperparameters import Hyperparameter, Numbers
 from snell.optim.leaf_rule import LeafRule, Slots, from_leaf_rule
-from snell.optim.lr_schedule.schedule import LrSchedule
 from snell.optim.mask import Mask
 from snell.optim.transform import Transform
 from snell.symbolic import Shape
@@ -38,17 +36,15 @@ def adafactor(
 
     Raises ConfigError for numbers out of range.
     """
-    check_non_negative("adafactor", learning_rate=learning_rate, eps2=eps2, weight_decay=weight_decay)
-    if not isinstance(beta2_decay, LrSchedule) and beta2_decay > 0:
-        raise ConfigError(f"adafactor: beta2_decay is a number from 0 down, received {beta2_decay}")
-    if not isinstance(clipping, LrSchedule) and clipping < 1:
-        raise ConfigError(f"adafactor: clipping is a number from 1 up, received {clipping}")
+    check_range("adafactor", learning_rate=learning_rate, eps2=eps2, weight_decay=weight_decay)
+    check_range("adafactor", low=None, high=0.0, beta2_decay=beta2_decay)
+    check_range("adafactor", low=1.0, clipping=clipping)
     named = {
         "learning_rate": learning_rate, "beta2_decay": beta2_decay, "eps2": eps2, "clipping": clipping,
         "weight_decay": weight_decay,
     }  # fmt: skip
     if eps1 is not None:
-        check_non_negative("adafactor", eps1=eps1)
+        check_range("adafactor", eps1=eps1)
         named["eps1"] = eps1
     return from_leaf_rule("adafactor", named, LeafRule(_slots, _prepared, _update), decay_mask)
 

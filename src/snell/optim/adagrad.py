@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from snell.frontend import Tensor, sqrt
-from snell.optim.checks import check_non_negative
+from snell.optim.checks import check_range
 from snell.optim.decay import decayed_gradient
 from snell.optim.hyperparameters import Hyperparameter, Numbers
 from snell.optim.leaf_rule import LeafRule, Slots, from_leaf_rule
@@ -29,8 +29,8 @@ def adagrad(
     begins as `initial_accumulator`.  Hyperparameters: learning_rate, lr_decay, weight_decay, eps.  Raises ConfigError
     for negative numbers.
     """
-    check_non_negative("adagrad", learning_rate=learning_rate, lr_decay=lr_decay, weight_decay=weight_decay, eps=eps)
-    check_non_negative("adagrad", initial_accumulator=initial_accumulator)
+    check_range("adagrad", learning_rate=learning_rate, lr_decay=lr_decay, weight_decay=weight_decay, eps=eps)
+    check_range("adagrad", initial_accumulator=initial_accumulator)
     named = {"learning_rate": learning_rate, "lr_decay": lr_decay, "weight_decay": weight_decay, "eps": eps}
     return from_leaf_rule("adagrad", named, LeafRule(_slots, _prepared, _update, initial_accumulator), decay_mask)
 

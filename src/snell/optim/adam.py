@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from snell.frontend import Tensor, maximum, power, sqrt
-from snell.optim.checks import check_fractions, check_non_negative
+from snell.optim.checks import check_fractions, check_range
 from snell.optim.decay import decayed_gradient, decoupled_update
 from snell.optim.hyperparameters import Hyperparameter, Numbers
 from snell.optim.leaf_rule import LeafRule, Slots, from_leaf_rule
@@ -58,7 +58,7 @@ def adamw(
 def _named(
     optimizer: str, learning_rate: Hyperparameter, betas: Betas, eps: Hyperparameter, weight_decay: Hyperparameter
 ) -> dict[str, Hyperparameter]:
-    check_non_negative(optimizer, learning_rate=learning_rate, eps=eps, weight_decay=weight_decay)
+    check_range(optimizer, learning_rate=learning_rate, eps=eps, weight_decay=weight_decay)
     check_fractions(optimizer, beta1=betas[0], beta2=betas[1])
     return {
         "learning_rate": learning_rate, "beta1": betas[0], "beta2": betas[1], "eps": eps, "weight_decay": weight_decay,

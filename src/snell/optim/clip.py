@@ -7,7 +7,7 @@ from typing import Any
 
 from snell import trees
 from snell.frontend import Tensor, as_tensor, astype, clip, minimum, sqrt
-from snell.optim.checks import check_non_negative
+from snell.optim.checks import check_range
 from snell.optim.hyperparameters import Hyperparameter, Numbers
 from snell.optim.matching import wide
 from snell.optim.transform import Transform
@@ -28,7 +28,7 @@ def clip_by_norm(limit: Hyperparameter) -> Transform:
     As in `torch.nn.utils.clip_grad_norm_` the factor is min(1, limit / (norm + 1e-6)).  Hyperparameter: limit.  Where
     parameters are frozen, `masked` belongs around the whole chain, so that they do not count.
     """
-    check_non_negative("clip_by_norm", limit=limit)
+    check_range("clip_by_norm", limit=limit)
     return from_tree_rule("clip_by_norm", {"limit": limit}, _by_norm)
 
 
@@ -39,7 +39,7 @@ def _by_norm(updates: Any, params: Any, n: Numbers) -> Any:
 
 def clip_by_value(limit: Hyperparameter) -> Transform:
     """Each element of the gradients limited to -limit..limit.  Hyperparameter: limit."""
-    check_non_negative("clip_by_value", limit=limit)
+    check_range("clip_by_value", limit=limit)
     return from_tree_rule("clip_by_value", {"limit": limit}, _by_value)
 
 

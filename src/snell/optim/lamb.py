@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from snell.frontend import Tensor, power, sqrt, where
 from snell.optim.adam import Betas
-from snell.optim.checks import check_fractions, check_non_negative
+from snell.optim.checks import check_fractions, check_range
 from snell.optim.hyperparameters import Hyperparameter, Numbers
 from snell.optim.leaf_rule import LeafRule, Slots, from_leaf_rule
 from snell.optim.mask import Mask
@@ -28,7 +28,7 @@ def lamb(
     quotient where a norm is 0.  Hyperparameters: learning_rate, beta1, beta2, eps, weight_decay.  Raises ConfigError
     for numbers out of range.
     """
-    check_non_negative("lamb", learning_rate=learning_rate, eps=eps, weight_decay=weight_decay)
+    check_range("lamb", learning_rate=learning_rate, eps=eps, weight_decay=weight_decay)
     check_fractions("lamb", beta1=betas[0], beta2=betas[1])
     named = {
         "learning_rate": learning_rate, "beta1": betas[0], "beta2": betas[1], "eps": eps, "weight_decay": weight_decay,

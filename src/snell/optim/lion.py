@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from snell.frontend import Tensor, sign
 from snell.optim.adam import Betas
-from snell.optim.checks import check_fractions, check_non_negative
+from snell.optim.checks import check_fractions, check_range
 from snell.optim.decay import decoupled_update
 from snell.optim.hyperparameters import Hyperparameter, Numbers
 from snell.optim.leaf_rule import LeafRule, Slots, from_leaf_rule
@@ -28,7 +28,7 @@ def lion(
     Its steps are as long as the learning rate, which is usually a tenth of Adam's.  Hyperparameters: learning_rate,
     beta1, beta2, weight_decay.  Raises ConfigError for numbers out of range.
     """
-    check_non_negative("lion", learning_rate=learning_rate, weight_decay=weight_decay)
+    check_range("lion", learning_rate=learning_rate, weight_decay=weight_decay)
     check_fractions("lion", beta1=betas[0], beta2=betas[1])
     named = {
         "learning_rate": learning_rate, "beta1": betas[0], "beta2": betas[1], "weight_decay": weight_decay,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from snell.errors import ConfigError, ShapeError
 from snell.frontend import DTypeLike, Tensor, as_dtype, astype, matmul, maximum, sqrt
-from snell.optim.checks import check_fractions, check_non_negative
+from snell.optim.checks import check_fractions, check_range
 from snell.optim.decay import decoupled_update
 from snell.optim.hyperparameters import Hyperparameter, Numbers
 from snell.optim.leaf_rule import LeafRule, Slots, from_leaf_rule
@@ -46,7 +46,7 @@ def muon(
 
     Raises ConfigError for numbers out of range, ShapeError for a parameter that is no matrix of known sizes.
     """
-    check_non_negative("muon", learning_rate=learning_rate, weight_decay=weight_decay, eps=eps)
+    check_range("muon", learning_rate=learning_rate, weight_decay=weight_decay, eps=eps)
     check_fractions("muon", momentum=momentum)
     if adjust_learning_rate not in _SCALES:
         raise ConfigError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from snell.frontend import Tensor, maximum, sqrt
-from snell.optim.checks import check_fractions, check_non_negative
+from snell.optim.checks import check_fractions, check_range
 from snell.optim.decay import decayed_gradient
 from snell.optim.hyperparameters import Hyperparameter, Numbers
 from snell.optim.leaf_rule import LeafRule, Slots, from_leaf_rule
@@ -33,7 +33,7 @@ def rmsprop(
     b ← momentum·b + direction takes its place; a momentum of 0 keeps no state and cannot be changed later.
     Hyperparameters: learning_rate, alpha, eps, weight_decay, and momentum.  Raises ConfigError for numbers out of range.
     """
-    check_non_negative("rmsprop", learning_rate=learning_rate, eps=eps, weight_decay=weight_decay, momentum=momentum)
+    check_range("rmsprop", learning_rate=learning_rate, eps=eps, weight_decay=weight_decay, momentum=momentum)
     check_fractions("rmsprop", alpha=alpha)
     named = {"learning_rate": learning_rate, "alpha": alpha, "eps": eps, "weight_decay": weight_decay}
     slots = ["mean_of_squares"] + ["mean"] * centered

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from snell.errors import ConfigError
 from snell.frontend import Tensor, where
-from snell.optim.checks import check_non_negative
+from snell.optim.checks import check_range
 from snell.optim.decay import decayed_gradient
 from snell.optim.hyperparameters import Hyperparameter, Numbers
 from snell.optim.leaf_rule import LeafRule, Slots, from_leaf_rule
@@ -32,7 +32,7 @@ def sgd(
 
     Raises ConfigError for negative numbers, and for Nesterov's momentum without a momentum or with dampening.
     """
-    check_non_negative("sgd", learning_rate=learning_rate, momentum=momentum, weight_decay=weight_decay)
+    check_range("sgd", learning_rate=learning_rate, momentum=momentum, weight_decay=weight_decay)
     if nesterov and (momentum == 0 or dampening != 0):
         raise ConfigError(
             f"sgd: nesterov needs a momentum above 0 and no dampening, received {momentum=} and {dampening=}"

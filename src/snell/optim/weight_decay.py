@@ -6,7 +6,7 @@ from typing import Any
 
 from snell import trees
 from snell.frontend import Tensor
-from snell.optim.checks import check_non_negative
+from snell.optim.checks import check_range
 from snell.optim.hyperparameters import Hyperparameter, Numbers
 from snell.optim.mask import Mask, selected
 from snell.optim.transform import Transform
@@ -21,7 +21,7 @@ def weight_decay(rate: Hyperparameter, mask: Mask = True) -> Transform:
     It belongs in front of an optimizer.  Decay beside the gradient (AdamW's) is `weight_decay=` and `decay_mask=` of the
     optimizers.  Hyperparameter: rate.
     """
-    check_non_negative("weight_decay", rate=rate)
+    check_range("weight_decay", rate=rate)
 
     def rule(updates: Any, params: Any, n: Numbers) -> Any:
         leaves, structure = trees.flatten(params)
