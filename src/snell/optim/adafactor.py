@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from snell.frontend import Tensor, maximum, minimum, power, rsqrt, sqrt
+from snell.frontend import Tensor, maximum, minimum, rsqrt, sqrt
 from snell.optim.checks import check_range
 from snell.optim.decay import decoupled_update
-from snell.optim.hyperparameters import Hyperparameter, Numbers
+from snell.optim.hyperparameters import Hyperparameter, Numbers, raised
 from snell.optim.leaf_rule import LeafRule, Slots, from_leaf_rule
 from snell.optim.mask import Mask
 from snell.optim.transform import Transform
@@ -57,7 +57,7 @@ def _slots(parameter: Tensor) -> dict[str, Shape]:
 
 
 def _prepared(n: Numbers, step: Tensor) -> Numbers:
-    return {**n, "share": power(step, n["beta2_decay"]), "rate": minimum(n["learning_rate"], 1.0 / sqrt(step))}
+    return {**n, "share": raised(step, n["beta2_decay"]), "rate": minimum(n["learning_rate"], 1.0 / sqrt(step))}
 
 
 def _update(gradient: Tensor, parameter: Tensor, slots: Slots, n: Numbers) -> tuple[Tensor, Slots]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from snell.frontend import Tensor, maximum, power, sqrt
+from snell.frontend import Tensor, maximum, sqrt
 from snell.optim.checks import check_fractions, check_range
 from snell.optim.decay import decayed_gradient, decoupled_update
-from snell.optim.hyperparameters import Hyperparameter, Numbers
+from snell.optim.hyperparameters import Hyperparameter, Numbers, raised
 from snell.optim.leaf_rule import LeafRule, Slots, from_leaf_rule
 from snell.optim.mask import Mask
 from snell.optim.transform import Transform
@@ -74,8 +74,8 @@ def _prepared(n: Numbers, step: Tensor) -> Numbers:
     """What depends on the step: the corrections of both means, the first within the step size."""
     return {
         **n,
-        "step_size": n["learning_rate"] / (1.0 - power(n["beta1"], step)),
-        "correction": sqrt(1.0 - power(n["beta2"], step)),
+        "step_size": n["learning_rate"] / (1.0 - raised(n["beta1"], step)),
+        "correction": sqrt(1.0 - raised(n["beta2"], step)),
         "share1": 1.0 - n["beta1"],
         "share2": 1.0 - n["beta2"],
     }

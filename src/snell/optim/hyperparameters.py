@@ -15,10 +15,10 @@ import numpy as np
 
 from snell import trees
 from snell.errors import ConfigError
-from snell.frontend import Tensor, as_tensor, astype
+from snell.frontend import Tensor, as_tensor, astype, exp2, log2
 from snell.optim.lr_schedule.schedule import LrSchedule
 
-__all__ = ["Hyperparameter", "Numbers", "as_number", "evaluated", "hyperparameters", "stored", "with_hyperparameters"]
+__all__ = ["Hyperparameter", "Numbers", "as_number", "evaluated", "hyperparameters", "raised", "stored", "with_hyperparameters"]
 
 Hyperparameter = float | LrSchedule
 Numbers = Mapping[str, Tensor]
@@ -49,6 +49,11 @@ def evaluated(values: Mapping[str, Hyperparameter], state: Mapping[str, Any], st
         name: value.at(state[name], step) if isinstance(value, LrSchedule) else astype(as_tensor(state[name]), "f64")
         for name, value in values.items()
     }
+
+
+def raised(base: Tensor, exponent: Tensor) -> Tensor:
+    """base^exponent of positive exponents, or of positive bases."""
+    return exp2(exponent * log2(base))
 
 
 def hyperparameters(state: Any) -> dict[str, Any]:

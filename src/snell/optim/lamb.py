@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from snell.frontend import Tensor, power, sqrt, where
+from snell.frontend import Tensor, sqrt, where
 from snell.optim.adam import Betas
 from snell.optim.checks import check_fractions, check_range
-from snell.optim.hyperparameters import Hyperparameter, Numbers
+from snell.optim.hyperparameters import Hyperparameter, Numbers, raised
 from snell.optim.leaf_rule import LeafRule, Slots, from_leaf_rule
 from snell.optim.mask import Mask
 from snell.optim.transform import Transform
@@ -43,8 +43,8 @@ def _slots(parameter: Tensor) -> dict[str, Shape]:
 def _prepared(n: Numbers, step: Tensor) -> Numbers:
     return {
         **n,
-        "correction1": 1.0 - power(n["beta1"], step),
-        "correction2": 1.0 - power(n["beta2"], step),
+        "correction1": 1.0 - raised(n["beta1"], step),
+        "correction2": 1.0 - raised(n["beta2"], step),
         "share1": 1.0 - n["beta1"],
         "share2": 1.0 - n["beta2"],
     }
