@@ -28,7 +28,7 @@ OWNERS = {
 }
 PEERS = {"jax", "llama_cpp", "onnx", "onnxruntime", "openvino", "torch", "transformers"}
 # Judges and tools of the tests, never of the library.
-FORBIDDEN = {"gguf", "hypothesis", "pytest", "scipy", "sympy", "tinygrad"}
+FORBIDDEN = {"gguf", "hypothesis", "optax", "pytest", "scipy", "sympy", "tinygrad"}
 
 
 def imported(source: Source) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """chain: transforms one after the other, each given the updates of the one before.
 
-    chain(clip_by_norm(1.0), adamw(1e-3))
+chain(clip_by_norm(1.0), adamw(1e-3))
 """
 
 from __future__ import annotations
@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from snell.errors import ConfigError
-from snell.optim.leaf_rule import entry
+from snell.optim.matching import entry
+from snell.optim.names import distinct_names
 from snell.optim.transform import Transform
 
 __all__ = ["chain"]
@@ -22,7 +23,7 @@ def chain(*transforms: Transform) -> Transform:
     """
     if not transforms or not all(isinstance(one, Transform) for one in transforms):
         raise ConfigError(f"chain expected transforms, such as clip_by_norm(1.0) and adamw(1e-3); received {transforms}")
-    named = dict(zip(_names(transforms), transforms, strict=True))
+    named = dict(zip(distinct_names(transforms), transforms, strict=True))
 
     def init(params: Any) -> dict[str, Any]:
         return {name: one.init(params) for name, one in named.items()}
@@ -34,11 +35,3 @@ def chain(*transforms: Transform) -> Transform:
         return updates, following
 
     return Transform("chain", init, update)
-
-
-def _names(transforms: tuple[Transform, ...]) -> list[str]:
-    names: list[str] = []
-    for one in transforms:
-        taken = sum(name == one.name or name.rpartition("_")[0] == one.name for name in names)
-        names.append(f"{one.name}_{taken + 1}" if taken else one.name)
-    return names

@@ -15,10 +15,10 @@ import numpy as np
 
 from snell import trees
 from snell.errors import ConfigError
-from snell.frontend import Tensor, as_tensor, astype
+from snell.frontend import Tensor, as_tensor, astype, exp2, log2
 from snell.optim.lr_schedule.schedule import LrSchedule
 
-__all__ = ["Hyperparameter", "Numbers", "evaluated", "hyperparameters", "stored", "with_hyperparameters"]
+__all__ = ["Hyperparameter", "Numbers", "as_number", "evaluated", "hyperparameters", "raised", "stored", "with_hyperparameters"]
 
 Hyperparameter = float | LrSchedule
 Numbers = Mapping[str, Tensor]
@@ -32,14 +32,15 @@ def stored(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _stored(name: str, value: Any) -> Any:
-    if isinstance(value, LrSchedule):
-        return stored(value.numbers)
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number | np.ndarray):
+    return stored(value.numbers) if isinstance(value, LrSchedule) else as_number(name, value)
+
+
+def as_number(name: str, value: Any) -> np.ndarray[Any, Any]:
+    """The value as an f32 scalar; ConfigError, with the name, for what is no number."""
+    array = np.asarray(value)
+    if array.shape != () or array.dtype.kind not in "iuf" or math.isnan(array):
         raise ConfigError(f"{name}: expected a number or an lr_schedule, received {value!r}")
-    number = np.asarray(value, np.float32)
-    if number.shape != () or math.isnan(number):
-        raise ConfigError(f"{name}: expected one number, received {value!r}")
-    return number
+    return array.astype(np.float32)
 
 
 def evaluated(values: Mapping[str, Hyperparameter], state: Mapping[str, Any], step: Tensor) -> dict[str, Tensor]:
@@ -48,6 +49,11 @@ def evaluated(values: Mapping[str, Hyperparameter], state: Mapping[str, Any], st
         name: value.at(state[name], step) if isinstance(value, LrSchedule) else astype(as_tensor(state[name]), "f64")
         for name, value in values.items()
     }
+
+
+def raised(base: Tensor, exponent: Tensor) -> Tensor:
+    """base^exponent of positive exponents, or of positive bases."""
+    return exp2(exponent * log2(base))
 
 
 def hyperparameters(state: Any) -> dict[str, Any]:
@@ -77,7 +83,7 @@ def with_hyperparameters(state: Any, /, **values: Any) -> Any:
 
 def _value(name: str, value: Any) -> Any:
     if not isinstance(value, Tensor):
-        return _stored(name, np.asarray(value))
+        return as_number(name, value)
     if value.shape != ():
         raise ConfigError(f"{name}: expected one number, received a tensor of shape {value.shape}")
     return astype(value, "f32")

@@ -73,7 +73,7 @@ class _Recorder:
     def _is_foreign(self, tree: Any) -> bool:
         """Whether this is the body of a repetition, whose values mean nothing outside of it."""
         tensors = [leaf for leaf in trees.leaves(tree) if isinstance(leaf, Tensor)]
-        return any(tensor.trace is not self._home and not tensor.trace.floating for tensor in tensors)
+        return any(tensor.trace is not self._home and tensor.trace.is_inside(self._home) for tensor in tensors)
 
 
 def raise_diagnosed(recipe: Recipe, objective: Objective, variables: dict[str, Any], batch: Any) -> None:

@@ -24,12 +24,11 @@ from snell.frontend import (
     random,
     reshape,
     scan,
-    sqrt,
     value_and_grad,
     where,
     zeros_like,
 )
-from snell.optim import Transform, apply_updates
+from snell.optim import Transform, apply_updates, global_norm
 from snell.symbolic import Shape, show_shape
 from snell.train.dtype_policy import checked_layers
 from snell.train.objective import Objective
@@ -128,9 +127,7 @@ def _finished(loss: Tensor, metrics: Any, grads: Any, state: Any, variables: Var
     if scale is not None:
         inverse = 1.0 / as_tensor(scale)
         grads = trees.map(lambda g: g * inverse, grads)
-    squares = [(astype(g, f32) * astype(g, f32)).sum() for g in trees.leaves(grads)]
-    norm = sqrt(functools.reduce(lambda a, b: a + b, squares, as_tensor(0.0)))
-    return Gradients(loss, metrics, grads, state, astype(norm, f32))  # type: ignore[arg-type]  # tensors, while traced
+    return Gradients(loss, metrics, grads, state, astype(global_norm(grads), f32))  # type: ignore[arg-type]  # tensors, while traced
 
 
 def applied(recipe: Recipe, variables: Variables, found: Gradients) -> tuple[Tensor, Variables]:
