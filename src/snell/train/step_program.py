@@ -1,6 +1,6 @@
 """The programs of training, as functions to be traced: gradients, their application, a whole step, an evaluation.
 
-`Variables` are what a step changes, a dict of trees: params, state, optimizer, step, skipped, key, loss_scale.  Each
+`Variables` are what a step changes, a dict of trees: params, state, optimizer_state, step, skipped, key, loss_scale.  Each
 program is one executable: nothing of it runs in Python once it is compiled.
 """
 
@@ -133,11 +133,11 @@ def _finished(loss: Tensor, metrics: Any, grads: Any, state: Any, variables: Var
 def applied(recipe: Recipe, variables: Variables, found: Gradients) -> tuple[Tensor, Variables]:
     """Whether the gradients were finite, and the variables after their update, or as they were where they are not."""
     finite = logical_and(isfinite(found.loss), isfinite(found.grad_norm))
-    updates, optimizer = recipe.optimizer.update(found.grads, variables["optimizer"], variables["params"])
+    updates, optimizer = recipe.optimizer.update(found.grads, variables["optimizer_state"], variables["params"])
     after = {
         "params": apply_updates(variables["params"], updates),
         "state": found.state,
-        "optimizer": optimizer,
+        "optimizer_state": optimizer,
     }
     scaling = recipe.options.loss_scaling
     kept = {name: trees.map(functools.partial(_chosen, finite), tree, variables[name]) for name, tree in after.items()}
