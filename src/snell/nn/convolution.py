@@ -1,0 +1,133 @@
+"""Convolutions over 1, 2 and 3 spatial axes.
+
+    Conv2d(3, 16, 5, sn.relu, stride=2, padding=2)
+
+Parameters are `weight` (out, in/groups, *kernel) and `bias` (out,), both uniform within ±1/√(in/groups · elements of the
+kernel) at first, as in PyTorch.
+"""
+
+from __future__ import annotations
+
+import abc
+import math
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, final
+
+from snell.dtypes import f32
+from snell.errors import ConfigError
+from snell.frontend import DTypeLike, Tensor, TensorLike, as_dtype, conv, pad, random
+from snell.nn.layer import Layer, Params, State
+from snell.nn.spatial import Activation, Numbers, Padding, activated, borders, image_of, numbers, uniform_within
+
+__all__ = ["Conv1d", "Conv2d", "Conv3d", "Convolution"]
+
+# PyTorch's names of the paddings, and those of `sn.pad`.
+_PADDING_MODES = {"zeros": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+
+
+@dataclass(frozen=True)
+class Convolution(Layer):
+    """A convolution over `rank` spatial axes: (n, in_channels, *spatial) → (n, out_channels, *positions).
+
+    `kernel_size`, `stride` and `dilation` are one integer or one an axis.  `padding` is one, one or a pair (before, after)
+    an axis, "valid" (none) or "same" (with stride 1: extents stay); `padding_mode` says what stands there: "zeros",
+    "reflect", "replicate" or "circular".  `groups` divides both numbers of channels.
+
+    Raises ConfigError for options that mean nothing, ShapeError for an input of other axes or channels.
+    """
+
+    in_channels: int
+    out_channels: int
+    kernel_size: Numbers
+    activation: Activation | None = None
+    _: KW_ONLY
+    stride: Numbers = 1
+    padding: Padding = 0
+    dilation: Numbers = 1
+    groups: int = 1
+    bias: bool = True
+    padding_mode: str = "zeros"
+    dtype: DTypeLike = f32
+
+    @property
+    @abc.abstractmethod
+    def rank(self) -> int:
+        """Number of spatial axes."""
+
+    def __post_init__(self) -> None:
+        name = type(self).__name__
+        require_groups(name, self.in_channels, self.out_channels, self.groups)
+        if self.padding_mode not in _PADDING_MODES:
+            raise ConfigError(
+                f"{name}: padding_mode expected {', '.join(_PADDING_MODES)}, received {self.padding_mode!r}"
+            )
+        lengths = numbers(self, "kernel_size", self.kernel_size, self.rank)
+        strides = numbers(self, "stride", self.stride, self.rank)
+        dilations = numbers(self, "dilation", self.dilation, self.rank)
+        pairs = borders(self, self.padding, lengths, strides, dilations)
+        found = {"kernel_size": lengths, "stride": strides, "dilation": dilations, "padding": pairs}
+        for field, value in {**found, "dtype": as_dtype(self.dtype)}.items():
+            object.__setattr__(self, field, value)  # the one form of an option, so that equal layers are equal
+
+    @final
+    def parameters(self, key: Tensor) -> dict[str, Any]:
+        weight_key, bias_key = random.split(key)
+        kernel: tuple[int, ...] = self.kernel_size  # type: ignore[assignment]  # in its one form
+        inner = self.in_channels // self.groups
+        bound = 1 / math.sqrt(inner * math.prod(kernel))
+        weight = uniform_within(weight_key, (self.out_channels, inner, *kernel), bound, self.dtype)
+        if not self.bias:
+            return {"weight": weight}
+        return {"weight": weight, "bias": uniform_within(bias_key, (self.out_channels,), bound, self.dtype)}
+
+    @final
+    def __call__(
+        self, x: TensorLike, params: Params, state: State, *, train: bool = False
+    ) -> tuple[Tensor, dict[str, Any]]:
+        image = image_of(self, x, self.rank, self.in_channels)
+        padding = self.padding
+        if self.padding_mode != "zeros":
+            image, padding = pad(image, padding, mode=_PADDING_MODES[self.padding_mode]), 0  # type: ignore[arg-type]  # in its one form
+        result = conv(
+            image,
+            params["weight"],
+            params.get("bias"),
+            stride=self.stride,
+            padding=padding,
+            dilation=self.dilation,
+            groups=self.groups,
+        )
+        return activated(result, self.activation), dict(state)
+
+
+def require_groups(name: str, in_channels: int, out_channels: int, groups: int) -> None:
+    """ConfigError unless the groups divide positive numbers of channels."""
+    if min(in_channels, out_channels, groups) < 1 or in_channels % groups or out_channels % groups:
+        raise ConfigError(
+            f"{name} expected positive numbers of channels that `groups` divides, received {in_channels} and "
+            f"{out_channels} channels and {groups} groups"
+        )
+
+
+@final
+@dataclass(frozen=True)
+class Conv1d(Convolution):
+    """`Convolution` over (n, in_channels, length)."""
+
+    rank = 1
+
+
+@final
+@dataclass(frozen=True)
+class Conv2d(Convolution):
+    """`Convolution` over (n, in_channels, height, width)."""
+
+    rank = 2
+
+
+@final
+@dataclass(frozen=True)
+class Conv3d(Convolution):
+    """`Convolution` over (n, in_channels, depth, height, width)."""
+
+    rank = 3
