@@ -15,9 +15,12 @@ from typing import Any, final
 
 from snell.dtypes import f32
 from snell.errors import ConfigError
-from snell.frontend import DTypeLike, Tensor, TensorLike, as_dtype, conv, pad, random
+from snell.frontend import DTypeLike, Tensor, TensorLike, as_dtype, conv, pad
+from snell.nn.initialisers import Initialiser, Uniform
+from snell.nn.keys import named_key
 from snell.nn.layer import Layer, Params, State
-from snell.nn.spatial import Activation, Numbers, Padding, activated, borders, image_of, numbers, uniform_within
+from snell.nn.linear import Activation, activated
+from snell.nn.spatial import Numbers, Padding, borders, image_of, numbers
 
 __all__ = ["Conv1d", "Conv2d", "Conv3d", "Convolution"]
 
@@ -47,6 +50,8 @@ class Convolution(Layer):
     groups: int = 1
     bias: bool = True
     padding_mode: str = "zeros"
+    weight_init: Initialiser | None = None
+    bias_init: Initialiser | None = None
     dtype: DTypeLike = f32
 
     @property
@@ -71,14 +76,15 @@ class Convolution(Layer):
 
     @final
     def parameters(self, key: Tensor) -> dict[str, Any]:
-        weight_key, bias_key = random.split(key)
         kernel: tuple[int, ...] = self.kernel_size  # type: ignore[assignment]  # in its one form
         inner = self.in_channels // self.groups
-        bound = 1 / math.sqrt(inner * math.prod(kernel))
-        weight = uniform_within(weight_key, (self.out_channels, inner, *kernel), bound, self.dtype)
-        if not self.bias:
-            return {"weight": weight}
-        return {"weight": weight, "bias": uniform_within(bias_key, (self.out_channels,), bound, self.dtype)}
+        bound = 1.0 / math.sqrt(inner * math.prod(kernel))
+        usual = Uniform(-bound, bound)
+        shape = (self.out_channels, inner, *kernel)
+        found = {"weight": (self.weight_init or usual)(named_key(key, "weight"), shape, self.dtype)}
+        if self.bias:
+            found["bias"] = (self.bias_init or usual)(named_key(key, "bias"), (self.out_channels,), self.dtype)
+        return found
 
     @final
     def __call__(

@@ -5,17 +5,17 @@ Images are (n, channels, *spatial) with one, two or three spatial axes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from snell.errors import ConfigError, ShapeError
-from snell.frontend import Tensor, TensorLike, as_tensor, random
+from snell.frontend import Tensor, TensorLike, as_tensor
 from snell.frontend.ops.convolution import Padding, padding_pairs
+from snell.nn.label import label
 from snell.nn.layer import Layer
 from snell.symbolic import show_shape
 
-__all__ = ["Activation", "Numbers", "Padding", "activated", "borders", "image_of", "numbers", "uniform_within"]
+__all__ = ["Numbers", "Padding", "borders", "image_of", "numbers"]
 
-Activation = Callable[[Tensor], Tensor]
 Numbers = int | Sequence[int]
 """One integer for all spatial axes, or one an axis."""
 
@@ -50,17 +50,8 @@ def image_of(layer: Layer, x: TensorLike, rank: int | None = None, channels: int
     if not fits or (channels is not None and image.shape[1] != channels):
         axes = "*spatial" if rank is None else _AXES[rank]
         raise ShapeError(
-            f"{type(layer).__name__} expected (n, {'channels' if channels is None else channels}, {axes}), "
-            f"received {show_shape(image.shape)}"
+            f"{label(layer)} expected x of shape (n, {'channels' if channels is None else channels}, {axes}), "
+            f"received {image.dtype}{show_shape(image.shape)}"
         )
     return image
 
-
-def activated(x: Tensor, activation: Activation | None) -> Tensor:
-    """The activation of x, or x itself where there is none."""
-    return x if activation is None else activation(x)
-
-
-def uniform_within(key: Tensor, shape: Sequence[int], bound: float, dtype: object) -> Tensor:
-    """Uniform numbers in [-bound, bound)."""
-    return random.uniform(key, shape, dtype, -bound, bound)  # type: ignore[arg-type]  # a layer's dtype
