@@ -1,0 +1,111 @@
+"""BatchNorm: channels normalised over a batch in training, and by running statistics afterwards."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+from snell.dtypes import f32, i64
+from snell.errors import ShapeError
+from snell.frontend import (
+    DTypeLike,
+    Tensor,
+    TensorLike,
+    as_tensor,
+    astype,
+    batch_norm,
+    mean,
+    ones,
+    size_of,
+    square,
+    stop_gradient,
+    zeros,
+)
+from snell.frontend.ops.elementwise import wide
+from snell.nn.checking import expect_positive, expect_size
+from snell.nn.label import label
+from snell.nn.layer import Layer, Params, State
+from snell.symbolic import Size, as_size, product, show_shape
+
+__all__ = ["BatchNorm"]
+
+
+@dataclass(frozen=True)
+class BatchNorm(Layer):
+    """(n, num_features, positions…) normalised a channel, with none to three axes of positions (Ioffe and Szegedy, 2015).
+
+    In training by the mean and variance of the batch; otherwise by running ones, each moved towards the batch's by the
+    fraction `momentum` a call (None: the average of all calls).  The running variance is of n - 1, as in PyTorch.
+
+    Parameters where `affine`: `weight` (ones) and `bias` (zeros), (num_features,).  State where `track_running_stats`:
+    `running_mean` (zeros), `running_var` (ones), f32 (num_features,), and `num_batches_tracked`, an i64 scalar; without it
+    the batch's own statistics always count.
+
+    Raises ShapeError for another number of channels, or for one number a channel in training.
+    """
+
+    num_features: int
+    epsilon: float = 1e-5
+    momentum: float | None = 0.1
+    _: KW_ONLY
+    affine: bool = True
+    track_running_stats: bool = True
+    dtype: DTypeLike = f32
+
+    def __post_init__(self) -> None:
+        expect_positive(self, num_features=self.num_features)
+
+    def parameters(self, key: Tensor) -> dict[str, Any]:
+        if not self.affine:
+            return {}
+        return {"weight": ones((self.num_features,), self.dtype), "bias": zeros((self.num_features,), self.dtype)}
+
+    def initial_state(self, key: Tensor) -> dict[str, Any]:
+        if not self.track_running_stats:
+            return {}
+        return {
+            "running_mean": zeros((self.num_features,)),
+            "running_var": ones((self.num_features,)),
+            "num_batches_tracked": zeros((), i64),
+        }
+
+    def __call__(
+        self, x: TensorLike, params: Params, state: State, *, train: bool = False
+    ) -> tuple[Tensor, dict[str, Any]]:
+        given = expect_size(self, x, 1, self.num_features, f"(n, {self.num_features}, …)")
+        weight, bias = params.get("weight"), params.get("bias")
+        if self.track_running_stats and not train:
+            average, variance = state["running_mean"], state["running_var"]
+            return batch_norm(given, average, variance, weight, bias, epsilon=self.epsilon), dict(state)
+        axes = tuple(axis for axis in range(given.ndim) if axis != 1)
+        count = as_size(product([given.shape[axis] for axis in axes]))
+        if train and count == 1:
+            raise ShapeError(
+                f"{label(self)} expected more than one number a channel in training, "
+                f"received {given.dtype}{show_shape(given.shape)}"
+            )
+        values = wide(given)
+        average = mean(values, axes, keepdims=True)
+        variance = mean(square(values - average), axes)
+        y = batch_norm(given, average.reshape(self.num_features), variance, weight, bias, epsilon=self.epsilon)
+        if not self.track_running_stats:
+            return y, dict(state)
+        return y, self._moved(state, average.reshape(self.num_features), variance, count)
+
+    def _moved(self, state: State, average: Tensor, variance: Tensor, count: Size) -> dict[str, Any]:
+        """The state after a batch of so many numbers a channel."""
+        batches = as_tensor(state["num_batches_tracked"]) + 1
+        fraction = 1.0 / astype(batches, f32) if self.momentum is None else self.momentum
+        # One number a channel, which only a symbolic size lets through, has variance 0, not 0 / 0 for ever.
+        numbers = astype(size_of(count), f32)
+        unbiased = variance * (numbers / (numbers - 1.0).maximum(1.0))
+        return {
+            "running_mean": _towards(state["running_mean"], average, fraction),
+            "running_var": _towards(state["running_var"], unbiased, fraction),
+            "num_batches_tracked": batches,
+        }
+
+
+def _towards(running: TensorLike, found: Tensor, fraction: float | Tensor) -> Tensor:
+    kept = as_tensor(running)
+    return astype(kept * (1.0 - fraction) + stop_gradient(found) * fraction, kept.dtype)
