@@ -9,18 +9,17 @@ kernel) at first, as in PyTorch.
 from __future__ import annotations
 
 import abc
-import math
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, final
 
 from snell.dtypes import f32
 from snell.errors import ConfigError
-from snell.frontend import DTypeLike, Tensor, TensorLike, as_dtype, conv, pad
-from snell.nn.initialisers import Initialiser, Uniform
-from snell.nn.keys import named_key
+from snell.frontend import DTypeLike, Tensor, TensorLike, conv, pad
+from snell.nn.initialisers import Initialiser
+from snell.nn.kernel_parameters import kernel_parameters
 from snell.nn.layer import Layer, Params, State
 from snell.nn.linear import Activation, activated
-from snell.nn.spatial import Numbers, Padding, borders, image_of, numbers
+from snell.nn.spatial import Numbers, Padding, borders, image_of, make_hashable, numbers
 
 __all__ = ["Conv1d", "Conv2d", "Conv3d", "Convolution"]
 
@@ -69,31 +68,25 @@ class Convolution(Layer):
         lengths = numbers(self, "kernel_size", self.kernel_size, self.rank)
         strides = numbers(self, "stride", self.stride, self.rank)
         dilations = numbers(self, "dilation", self.dilation, self.rank)
-        pairs = borders(self, self.padding, lengths, strides, dilations)
-        found = {"kernel_size": lengths, "stride": strides, "dilation": dilations, "padding": pairs}
-        for field, value in {**found, "dtype": as_dtype(self.dtype)}.items():
-            object.__setattr__(self, field, value)  # the one form of an option, so that equal layers are equal
+        borders(self, self.padding, lengths, strides, dilations)
+        make_hashable(self, "kernel_size", "stride", "padding", "dilation")
 
     @final
     def parameters(self, key: Tensor) -> dict[str, Any]:
-        kernel: tuple[int, ...] = self.kernel_size  # type: ignore[assignment]  # in its one form
-        inner = self.in_channels // self.groups
-        bound = 1.0 / math.sqrt(inner * math.prod(kernel))
-        usual = Uniform(-bound, bound)
-        shape = (self.out_channels, inner, *kernel)
-        found = {"weight": (self.weight_init or usual)(named_key(key, "weight"), shape, self.dtype)}
-        if self.bias:
-            found["bias"] = (self.bias_init or usual)(named_key(key, "bias"), (self.out_channels,), self.dtype)
-        return found
+        window = numbers(self, "kernel_size", self.kernel_size, self.rank)
+        return kernel_parameters(self, key, (self.out_channels, self.in_channels // self.groups), window)
 
     @final
     def __call__(
         self, x: TensorLike, params: Params, state: State, *, train: bool = False
     ) -> tuple[Tensor, dict[str, Any]]:
         image = image_of(self, x, self.rank, self.in_channels)
-        padding = self.padding
+        padding: Padding = self.padding
         if self.padding_mode != "zeros":
-            image, padding = pad(image, padding, mode=_PADDING_MODES[self.padding_mode]), 0  # type: ignore[arg-type]  # in its one form
+            options = ("kernel_size", "stride", "dilation")
+            sizes = [numbers(self, name, getattr(self, name), self.rank) for name in options]
+            image = pad(image, borders(self, padding, *sizes), mode=_PADDING_MODES[self.padding_mode])
+            padding = 0
         result = conv(
             image,
             params["weight"],

@@ -23,7 +23,7 @@ from snell.frontend import (
     reshape,
 )
 from snell.nn.layer import Layer, Params, State
-from snell.nn.spatial import Numbers, Padding, borders, image_of, numbers
+from snell.nn.spatial import Numbers, Padding, borders, image_of, make_hashable, numbers
 
 __all__ = [
     "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d",
@@ -53,15 +53,22 @@ class MaxPool(Layer):
         """Number of spatial axes."""
 
     def __post_init__(self) -> None:
-        _settle(self, self.kernel_size, self.stride, self.padding, self.rank, self.dilation)
+        _require_windows(self, self.kernel_size, self.stride, self.padding, self.rank, self.dilation)
+        make_hashable(self, "kernel_size", "stride", "padding", "dilation")
 
     @final
     def __call__(
         self, x: TensorLike, params: Params, state: State, *, train: bool = False
     ) -> tuple[Tensor, dict[str, Any]]:
-        image = image_of(self, x, self.rank)
-        options = {"stride": self.stride, "padding": self.padding, "dilation": self.dilation}
-        return max_pool(image, self.kernel_size, ceil_mode=self.ceil_mode, **options), dict(state)  # type: ignore[arg-type]  # in their one form
+        result = max_pool(
+            image_of(self, x, self.rank),
+            self.kernel_size,
+            stride=self.stride,
+            padding=self.padding,
+            dilation=self.dilation,
+            ceil_mode=self.ceil_mode,
+        )
+        return result, dict(state)
 
 
 @dataclass(frozen=True)
@@ -85,7 +92,8 @@ class AvgPool(Layer):
         """Number of spatial axes."""
 
     def __post_init__(self) -> None:
-        _settle(self, self.kernel_size, self.stride, self.padding, self.rank)
+        _require_windows(self, self.kernel_size, self.stride, self.padding, self.rank)
+        make_hashable(self, "kernel_size", "stride", "padding")
 
     @final
     def __call__(
@@ -102,19 +110,13 @@ class AvgPool(Layer):
         return result, dict(state)
 
 
-def _settle(
-    layer: Layer, size: Numbers, stride: Numbers | None, padding: Padding, rank: int, dilation: Numbers | None = None
+def _require_windows(
+    layer: Layer, size: Numbers, stride: Numbers | None, padding: Padding, rank: int, dilation: Numbers = 1
 ) -> None:
-    """The options in their one form, so that equal layers are equal."""
+    """ConfigError where the options mean nothing."""
     lengths = numbers(layer, "kernel_size", size, rank)
     strides = lengths if stride is None else numbers(layer, "stride", stride, rank)
-    dilations = (1,) * rank if dilation is None else numbers(layer, "dilation", dilation, rank)
-    found = {"kernel_size": lengths, "stride": strides}
-    found["padding"] = borders(layer, padding, lengths, strides, dilations)  # type: ignore[assignment]  # pairs
-    if dilation is not None:
-        found["dilation"] = dilations
-    for field, value in found.items():
-        object.__setattr__(layer, field, value)
+    borders(layer, padding, lengths, strides, numbers(layer, "dilation", dilation, rank))
 
 
 @dataclass(frozen=True)
@@ -145,7 +147,7 @@ class AdaptivePool(Layer):
                 f"{type(self).__name__}: output_size expected 1 or {self.rank} sizes of at least 1 (None keeps an "
                 f"extent), received {given!r}"
             )
-        object.__setattr__(self, "output_size", sizes)
+        make_hashable(self, "output_size")
 
     @final
     def __call__(

@@ -9,7 +9,7 @@ from typing import Any, final
 from snell.errors import ConfigError, ShapeError
 from snell.frontend import Tensor, TensorLike, as_tensor, interpolate, pixel_shuffle, pixel_unshuffle
 from snell.nn.layer import Layer, Params, State
-from snell.nn.spatial import image_of
+from snell.nn.spatial import image_of, make_hashable
 from snell.symbolic import show_shape
 
 __all__ = ["PixelShuffle", "PixelUnshuffle", "Upsample"]
@@ -49,8 +49,7 @@ class Upsample(Layer):
                 "Upsample expected either size or scale_factor, one positive number or one a spatial axis; received "
                 f"size={self.size!r}, scale_factor={self.scale_factor!r}"
             )
-        if isinstance(given, Sequence):
-            object.__setattr__(self, "size" if self.scale_factor is None else "scale_factor", values)
+        make_hashable(self, "size", "scale_factor")
 
     def __call__(
         self, x: TensorLike, params: Params, state: State, *, train: bool = False

@@ -14,7 +14,7 @@ from snell.nn.label import label
 from snell.nn.layer import Layer
 from snell.symbolic import show_shape
 
-__all__ = ["Numbers", "Padding", "borders", "image_of", "numbers"]
+__all__ = ["Numbers", "Padding", "borders", "image_of", "make_hashable", "numbers"]
 
 Numbers = int | Sequence[int]
 """One integer for all spatial axes, or one an axis."""
@@ -30,6 +30,15 @@ def numbers(layer: Layer, name: str, value: Numbers, rank: int, least: int = 1) 
             f"{type(layer).__name__}: {name} expected 1 or {rank} integers of at least {least}, received {value!r}"
         )
     return values
+
+
+def make_hashable(layer: Layer, *fields: str) -> None:
+    """Options that were given as lists become tuples, so that the layer can be hashed."""
+    for field in fields:
+        value = getattr(layer, field)
+        if isinstance(value, Sequence) and not isinstance(value, str):
+            items = tuple(tuple(one) if isinstance(one, Sequence) else one for one in value)
+            object.__setattr__(layer, field, items)
 
 
 def borders(

@@ -7,19 +7,18 @@ kernel) at first, as in PyTorch.
 from __future__ import annotations
 
 import abc
-import math
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, final
 
 from snell.dtypes import f32
 from snell.errors import ConfigError
-from snell.frontend import DTypeLike, Tensor, TensorLike, as_dtype, conv_transpose
+from snell.frontend import DTypeLike, Tensor, TensorLike, conv_transpose
 from snell.nn.convolution import require_groups
-from snell.nn.initialisers import Initialiser, Uniform
-from snell.nn.keys import named_key
+from snell.nn.initialisers import Initialiser
+from snell.nn.kernel_parameters import kernel_parameters
 from snell.nn.layer import Layer, Params, State
 from snell.nn.linear import Activation, activated
-from snell.nn.spatial import Numbers, Padding, borders, image_of, numbers
+from snell.nn.spatial import Numbers, Padding, borders, image_of, make_hashable, numbers
 
 __all__ = ["ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "TransposedConvolution"]
 
@@ -66,25 +65,14 @@ class TransposedConvolution(Layer):
                 f"{type(self).__name__}: output_padding expected numbers below the stride {strides} or the dilation "
                 f"{dilations}, received {extra}"
             )
-        if self.padding == "same":
-            pairs = _same(lengths, strides, dilations, extra)
-        else:
-            pairs = borders(self, self.padding, lengths, strides, dilations)
-        found = {"kernel_size": lengths, "stride": strides, "dilation": dilations, "padding": pairs}
-        for field, value in {**found, "output_padding": extra, "dtype": as_dtype(self.dtype)}.items():
-            object.__setattr__(self, field, value)  # the one form of an option, so that equal layers are equal
+        if self.padding != "same":
+            borders(self, self.padding, lengths, strides, dilations)
+        make_hashable(self, "kernel_size", "stride", "padding", "output_padding", "dilation")
 
     @final
     def parameters(self, key: Tensor) -> dict[str, Any]:
-        kernel: tuple[int, ...] = self.kernel_size  # type: ignore[assignment]  # in its one form
-        inner = self.out_channels // self.groups
-        bound = 1.0 / math.sqrt(inner * math.prod(kernel))
-        usual = Uniform(-bound, bound)
-        shape = (self.in_channels, inner, *kernel)
-        found = {"weight": (self.weight_init or usual)(named_key(key, "weight"), shape, self.dtype)}
-        if self.bias:
-            found["bias"] = (self.bias_init or usual)(named_key(key, "bias"), (self.out_channels,), self.dtype)
-        return found
+        window = numbers(self, "kernel_size", self.kernel_size, self.rank)
+        return kernel_parameters(self, key, (self.in_channels, self.out_channels // self.groups), window)
 
     @final
     def __call__(
@@ -95,21 +83,20 @@ class TransposedConvolution(Layer):
             params["weight"],
             params.get("bias"),
             stride=self.stride,
-            padding=self.padding,
+            padding=self._same() if self.padding == "same" else self.padding,
             output_padding=self.output_padding,
             dilation=self.dilation,
             groups=self.groups,
         )
         return activated(result, self.activation), dict(state)
 
-
-def _same(
-    lengths: tuple[int, ...], strides: tuple[int, ...], dilations: tuple[int, ...], extra: tuple[int, ...]
-) -> tuple[tuple[int, int], ...]:
-    """What is cut off each end so that extents are multiplied by the stride; below 0, what is added."""
-    rows = zip(lengths, strides, dilations, extra, strict=True)
-    totals = [dilation * (length - 1) + 1 - stride + more for length, stride, dilation, more in rows]
-    return tuple((total // 2, total - total // 2) for total in totals)
+    def _same(self) -> list[tuple[int, int]]:
+        """What is cut off each end so that extents are multiplied by the stride; below 0, what is added."""
+        options = ("kernel_size", "stride", "dilation", "output_padding")
+        columns = [numbers(self, name, getattr(self, name), self.rank, 0) for name in options]
+        rows = zip(*columns, strict=True)
+        totals = [dilation * (length - 1) + 1 - stride + more for length, stride, dilation, more in rows]
+        return [(total // 2, total - total // 2) for total in totals]
 
 
 @final

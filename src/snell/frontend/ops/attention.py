@@ -138,13 +138,13 @@ def _attends(scores: Tensor) -> Tensor:
 
 
 def _dropped(weights: Tensor, probability: float, key: TensorLike | None) -> Tensor:
-    if not 0 < probability < 1 or key is None:
+    if not 0 < probability <= 1 or key is None:
         raise ConfigError(
-            f"attention's dropout expected a probability of at least 0 and below 1, and a dropout_key to draw from; "
+            f"attention's dropout expected a probability from 0 to 1 and a dropout_key to draw from; "
             f"received {probability} and {'no key' if key is None else 'a key'}"
         )
     kept = bernoulli(key, 1 - probability, weights.shape)
-    return multiply(kept, weights) * (1 / (1 - probability))
+    return multiply(kept, weights) * (1 / (1 - probability) if probability < 1 else 1.0)
 
 
 def _groups(q: Tensor, k: Tensor, v: Tensor) -> int:
