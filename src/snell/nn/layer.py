@@ -20,6 +20,7 @@ from snell.engine.defaults import compile
 from snell.errors import GraphError
 from snell.frontend import Tensor, TensorLike
 from snell.nn.child import parameters_of, state_of
+from snell.nn.printing import model_text
 
 __all__ = ["Layer", "Params", "State"]
 
@@ -73,3 +74,7 @@ class Layer(abc.ABC):
         if isinstance(key, Tensor) and not key.trace.floating:
             return initial(key)
         return compile(initial)(np.asarray(key))
+
+    def __str__(self) -> str:
+        """A tree of the layers, with counts and shapes of their parameters."""
+        return model_text(self)
