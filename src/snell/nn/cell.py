@@ -15,7 +15,7 @@ from typing import Any, ClassVar, final
 from snell.dtypes import f32
 from snell.errors import ShapeError
 from snell.frontend import DTypeLike, Tensor, TensorLike, as_tensor, matmul, sigmoid, split, tanh, zeros
-from snell.frontend.shapes import SizeLike
+from snell.frontend.shapes import SizeLike, as_shape
 from snell.nn.checking import expect_positive, expect_size
 from snell.nn.initialisers import Initialiser, Uniform
 from snell.nn.keys import named_key
@@ -85,14 +85,14 @@ class Cell(Layer):
         projected = self.projected(given, params)
         if carry is None:
             carry = self.initial_carry(projected.shape[:-1], projected.dtype)
-        self.expect_carry(carry, projected)
+        self.expect_carry(carry, projected.shape[:-1])
         return self.step(projected, carry, params), dict(state)
 
     @final
-    def expect_carry(self, carry: Any, projected: Tensor) -> None:
+    def expect_carry(self, carry: Any, leading: Sequence[SizeLike]) -> None:
         """ShapeError unless a carry has the leading axes of the input and the width of the cell."""
         shown = as_tensor(self.output(carry))
-        wanted = (*projected.shape[:-1], self.hidden_size)
+        wanted = as_shape((*leading, self.hidden_size))
         if shown.shape != wanted:
             raise ShapeError(
                 f"{label(self)} expected a carry of shape {show_shape(wanted)} beside its input, received "

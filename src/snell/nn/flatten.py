@@ -7,6 +7,7 @@ from typing import Any, final
 
 from snell.errors import ShapeError
 from snell.frontend import Tensor, TensorLike, as_tensor, flatten
+from snell.nn.label import label
 from snell.nn.layer import Layer, Params, State
 from snell.symbolic import show_shape
 
@@ -28,7 +29,7 @@ class Flatten(Layer):
         first, last = (axis + tensor.ndim if axis < 0 else axis for axis in (self.start, self.end))
         if not 0 <= first <= last < tensor.ndim:
             raise ShapeError(
-                f"{self} expected an input with the axes {self.start} to {self.end}, in this order; received "
+                f"{label(self)} expected an input with the axes {self.start} to {self.end}, in this order; received "
                 f"{show_shape(tensor.shape)}"
             )
         return flatten(tensor, first, last), dict(state)

@@ -8,6 +8,7 @@ Sequences are (…, time, features); the time may be a Dim.  Several in a `Chain
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -41,6 +42,10 @@ class Recurrence(Layer):
 
     def __post_init__(self) -> None:
         _expect_cell(self, self.cell)
+
+    def with_children(self, children: Mapping[str, Layer]) -> Recurrence:
+        """Itself: a cell is not called as a layer here, so nothing can stand in its place."""
+        return self
 
     def __call__(self, x: Any, params: Params, state: State, *, train: bool = False) -> tuple[Any, dict[str, Any]]:
         sequence, carry = x if isinstance(x, tuple) else (x, None)
@@ -79,6 +84,10 @@ class Bidirectional(Layer):
                 f"{label(self.backward)}"  # type: ignore[arg-type]  # set above
             )
 
+    def with_children(self, children: Mapping[str, Layer]) -> Bidirectional:
+        """Itself: a cell is not called as a layer here, so nothing can stand in its place."""
+        return self
+
     def __call__(self, x: Any, params: Params, state: State, *, train: bool = False) -> tuple[Any, dict[str, Any]]:
         sequence, carries = x if isinstance(x, tuple) else (x, (None, None))
         if not isinstance(carries, tuple) or len(carries) != 2:
@@ -110,7 +119,7 @@ def _walked(
         rows = movedim(projected, -2, 0)
         if carry is None:
             carry = cell.initial_carry(rows.shape[1:-1], rows.dtype)
-        cell.expect_carry(carry, rows[0])
+        cell.expect_carry(carry, rows.shape[1:-1])
     except SnellError as error:
         error.add_note(f"in layer {name!r}")
         raise
