@@ -11,11 +11,12 @@ from snell.nn.dropout import AlphaDropout, ChannelDropout, Dropout
 from snell.nn.embedding import Embedding
 from snell.nn.flatten import Flatten
 from snell.nn.function import Lambda
+from snell.nn.instance_norm import InstanceNorm
 from snell.nn.keys import drawn_key, named_key, random_state
 from snell.nn.layer import Layer, Params, State
 from snell.nn.linear import Bilinear, Linear
 from snell.nn.masking import mask
-from snell.nn.normalisation import GroupNorm, InstanceNorm, LayerNorm, RMSNorm
+from snell.nn.normalisation import GroupNorm, LayerNorm, RMSNorm
 from snell.nn.parallel import Branch, Maxout, Parallel, SkipConnection
 from snell.nn.pooling import (
     AdaptiveAvgPool1d,

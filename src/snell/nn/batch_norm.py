@@ -5,27 +5,15 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
-from snell.dtypes import f32, i64
+from snell.dtypes import f32
 from snell.errors import ShapeError
-from snell.frontend import (
-    DTypeLike,
-    Tensor,
-    TensorLike,
-    as_tensor,
-    astype,
-    batch_norm,
-    mean,
-    ones,
-    size_of,
-    square,
-    stop_gradient,
-    zeros,
-)
+from snell.frontend import DTypeLike, Tensor, TensorLike, batch_norm, mean, ones, square, zeros
 from snell.frontend.ops.elementwise import wide
 from snell.nn.checking import expect_positive, expect_size
 from snell.nn.label import label
 from snell.nn.layer import Layer, Params, State
-from snell.symbolic import Size, as_size, product, show_shape
+from snell.nn.running_statistics import initial_statistics, moved_statistics
+from snell.symbolic import as_size, product, show_shape
 
 __all__ = ["BatchNorm"]
 
@@ -61,13 +49,7 @@ class BatchNorm(Layer):
         return {"weight": ones((self.num_features,), self.dtype), "bias": zeros((self.num_features,), self.dtype)}
 
     def initial_state(self, key: Tensor) -> dict[str, Any]:
-        if not self.track_running_stats:
-            return {}
-        return {
-            "running_mean": zeros((self.num_features,)),
-            "running_var": ones((self.num_features,)),
-            "num_batches_tracked": zeros((), i64),
-        }
+        return dict(initial_statistics(self.num_features)) if self.track_running_stats else {}
 
     def __call__(
         self, x: TensorLike, params: Params, state: State, *, train: bool = False
@@ -75,8 +57,8 @@ class BatchNorm(Layer):
         given = expect_size(self, x, 1, self.num_features, f"(n, {self.num_features}, …)")
         weight, bias = params.get("weight"), params.get("bias")
         if self.track_running_stats and not train:
-            average, variance = state["running_mean"], state["running_var"]
-            return batch_norm(given, average, variance, weight, bias, epsilon=self.epsilon), dict(state)
+            known = state["running_mean"], state["running_var"]
+            return batch_norm(given, *known, weight, bias, epsilon=self.epsilon), dict(state)
         axes = tuple(axis for axis in range(given.ndim) if axis != 1)
         count = as_size(product([given.shape[axis] for axis in axes]))
         if train and count == 1:
@@ -85,27 +67,9 @@ class BatchNorm(Layer):
                 f"received {given.dtype}{show_shape(given.shape)}"
             )
         values = wide(given)
-        average = mean(values, axes, keepdims=True)
-        variance = mean(square(values - average), axes)
-        y = batch_norm(given, average.reshape(self.num_features), variance, weight, bias, epsilon=self.epsilon)
+        centre = mean(values, axes, keepdims=True)
+        average, variance = centre.reshape(self.num_features), mean(square(values - centre), axes)
+        y = batch_norm(given, average, variance, weight, bias, epsilon=self.epsilon)
         if not self.track_running_stats:
             return y, dict(state)
-        return y, self._moved(state, average.reshape(self.num_features), variance, count)
-
-    def _moved(self, state: State, average: Tensor, variance: Tensor, count: Size) -> dict[str, Any]:
-        """The state after a batch of so many numbers a channel."""
-        batches = as_tensor(state["num_batches_tracked"]) + 1
-        fraction = 1.0 / astype(batches, f32) if self.momentum is None else self.momentum
-        # One number a channel, which only a symbolic size lets through, has variance 0, not 0 / 0 for ever.
-        numbers = astype(size_of(count), f32)
-        unbiased = variance * (numbers / (numbers - 1.0).maximum(1.0))
-        return {
-            "running_mean": _towards(state["running_mean"], average, fraction),
-            "running_var": _towards(state["running_var"], unbiased, fraction),
-            "num_batches_tracked": batches,
-        }
-
-
-def _towards(running: TensorLike, found: Tensor, fraction: float | Tensor) -> Tensor:
-    kept = as_tensor(running)
-    return astype(kept * (1.0 - fraction) + stop_gradient(found) * fraction, kept.dtype)
+        return y, moved_statistics(state, average, variance, count, self.momentum)

@@ -1,11 +1,9 @@
-"""Layers that normalise each sample by itself: over trailing axes, over groups of channels, over positions."""
+"""Layers that normalise each sample by itself: over trailing axes, or over groups of channels."""
 
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
-
-import numpy as np
 
 from snell.dtypes import f32
 from snell.errors import ConfigError, ShapeError
@@ -15,18 +13,17 @@ from snell.frontend import (
     TensorLike,
     as_tensor,
     group_norm,
-    instance_norm,
     layer_norm,
     ones,
     rms_norm,
     zeros,
 )
-from snell.nn.checking import expect_positive, expect_rank, expect_size
+from snell.nn.checking import expect_positive, expect_size
 from snell.nn.label import label
 from snell.nn.layer import Layer, Params, State
 from snell.symbolic import show_shape
 
-__all__ = ["GroupNorm", "InstanceNorm", "LayerNorm", "RMSNorm"]
+__all__ = ["GroupNorm", "LayerNorm", "RMSNorm"]
 
 
 @dataclass(frozen=True)
@@ -115,41 +112,6 @@ class GroupNorm(Layer):
         return y, dict(state)
 
 
-@dataclass(frozen=True)
-class InstanceNorm(Layer):
-    """(n, num_features, positions…) normalised over the positions of each channel of each sample (Ulyanov et al., 2016).
-
-    One to three axes of positions.  Parameters where `affine` (off by default, as in PyTorch): `weight` (ones) and `bias`
-    (zeros), (num_features,).  Raises ShapeError for another number of channels, for no positions, or for one alone in
-    training.
-    """
-
-    num_features: int
-    epsilon: float = 1e-5
-    _: KW_ONLY
-    affine: bool = False
-    dtype: DTypeLike = f32
-
-    def __post_init__(self) -> None:
-        expect_positive(self, num_features=self.num_features)
-
-    def parameters(self, key: Tensor) -> dict[str, Any]:
-        return _affine((self.num_features,), self.dtype, self.affine, self.affine)
-
-    def __call__(
-        self, x: TensorLike, params: Params, state: State, *, train: bool = False
-    ) -> tuple[Tensor, dict[str, Any]]:
-        shape = f"(n, {self.num_features}, positions…)"
-        given = expect_rank(self, expect_size(self, x, 1, self.num_features, shape), 3, shape)
-        if train and all(size == 1 for size in given.shape[2:]):
-            raise ShapeError(
-                f"{label(self)} expected more than one position a channel in training, "
-                f"received {show_shape(given.shape)}"
-            )
-        y = instance_norm(given, params.get("weight"), params.get("bias"), epsilon=self.epsilon)
-        return y, dict(state)
-
-
 def _as_tuple(shape: int | tuple[int, ...]) -> tuple[int, ...]:
     return (shape,) if isinstance(shape, int) else shape
 
@@ -171,6 +133,5 @@ def _trailing(layer: Layer, x: TensorLike, shape: tuple[int, ...]) -> tuple[Tens
 
 
 def _machine_epsilon(x: Tensor) -> float:
-    """2 to minus the number of stored bits of a significand."""
-    name = x.dtype.name if x.dtype.is_float else "f32"
-    return 2.0**-7 if name == "bf16" else float(np.finfo(x.dtype.numpy if x.dtype.is_float else np.float32).eps)
+    """The distance from 1 to the next number: 2 to minus the stored bits of a significand (f32 for integers)."""
+    return 2.0 ** -{"f16": 10, "bf16": 7, "f64": 52}.get(x.dtype.name, 23)
