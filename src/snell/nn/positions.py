@@ -137,7 +137,7 @@ class LearnedPositions(Layer):
             raise ShapeError(f"{label(self)} expected at most {self.num_positions} positions, received {length}")
         start, after = _start(given, state, self.counted)
         if isinstance(length, int) and not self.counted:
-            return given + params["weight"][:length], after
+            return given + as_tensor(params["weight"])[:length], after
         return given + embedding(params["weight"], arange(length) + start), after
 
 
