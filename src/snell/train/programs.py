@@ -64,6 +64,7 @@ class Program:
         self._name, self._function, self._options, self._donate = name, function, options, donate
         self._known: dict[_Signature, Callable[..., Any]] = {}
         self._symbolic: dict[tuple[trees.Structure, frozenset[int]], Callable[..., Any]] = {}
+        self._refused: set[tuple[trees.Structure, frozenset[int]]] = set()
         self._lock = Lock()
 
     def __call__(self, variables: Any, batch: Any) -> Any:
@@ -85,12 +86,13 @@ class Program:
         policy = self._options.dtype_policy
         leaves = trees.leaves(checked_tree(batch, "batch", policy))
         sized = self._sized_leaves(signature)
-        if sized:
+        if sized and (signature.structure, sized) not in self._refused:
             try:
                 call, result = self._run_symbolic(signature, sized, variables, leaves, batch)
             except (SymbolicError, CompileError, UnsupportedError) as error:
                 if self._options.batch_axis is BatchAxis.SYMBOLIC:
                     raise
+                self._refused.add((signature.structure, sized))
                 self._warn(f"the batch axis cannot be symbolic here ({error}), so each size is compiled by itself")
             else:
                 self._known[signature] = call
