@@ -8,7 +8,7 @@ from snell.frontend.ops.indexing import Places, as_indices
 from snell.frontend.promotion import lift
 from snell.frontend.shapes import normal_axis
 from snell.losses.reduction import as_floats, reduced
-from snell.symbolic import Shape, show_shape
+from snell.symbolic import Shape, Size, show_shape
 
 __all__ = ["cross_entropy"]
 
@@ -92,17 +92,22 @@ def _of_labels(
         costs = costs * weights
     if smoothing != 0.0:
         spread = -(scores if of_class is None else scores * of_class).sum(axis)
-        costs = costs * (1.0 - smoothing) + spread * (smoothing / as_tensor(scores.shape[axis]))
+        costs = costs * (1.0 - smoothing) + spread * _part(smoothing, scores.shape[axis])
     if weights is not None and counts is not None:
         weights = where(counts, weights, 0.0)
     return places.guard(reduced(costs, reduction, counts, weights), "cross_entropy")
+
+
+def _part(smoothing: float, classes: Size) -> float | Tensor:
+    """The share of a target that each class is given."""
+    return smoothing / classes if isinstance(classes, int) else smoothing / as_tensor(classes)
 
 
 def _of_probabilities(
     scores: Tensor, target: Tensor, axis: int, of_class: Tensor | None, smoothing: float, reduction: str
 ) -> Tensor:
     if smoothing != 0.0:
-        target = target * (1.0 - smoothing) + smoothing / as_tensor(scores.shape[axis])
+        target = target * (1.0 - smoothing) + _part(smoothing, scores.shape[axis])
     costs = -where(target == 0, 0.0, target * scores)
     if of_class is not None:
         costs = costs * of_class
