@@ -159,7 +159,7 @@ def _total(batches: Any, epochs: int | None, steps: int | None) -> int | None:
     """The number of steps that there will be, where it is known."""
     try:
         length = len(batches) if isinstance(batches, Sized) else None
-    except ConfigError:  # a loader of a stream
+    except TypeError:  # a loader of a stream
         length = None
     known = [count for count in (steps, length * epochs if length and epochs else None) if count is not None]
     return min(known, default=None)

@@ -67,9 +67,10 @@ class DataLoader:
             self.source.rows(self._key)  # says now whether the key can shuffle it
 
     def __len__(self) -> int:
-        """Batches in an epoch; ConfigError where the source does not know its number of rows."""
+        """Batches in an epoch; TypeError where the source does not know its number of rows."""
         if not isinstance(self.source, RowSource):
-            raise ConfigError("the number of rows of an iterable or of files is not known before they were read")
+            # Python asks for a length where it can do without one, and takes this error alone for an answer.
+            raise TypeError("the number of rows of an iterable or of files is not known before they were read")
         whole, rest = divmod(self.source.count, self.batch_size)
         return whole if self.drop_last or not rest else whole + 1
 
