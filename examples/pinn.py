@@ -1,6 +1,6 @@
 """A physics-informed network solves a boundary value problem from its equation alone, without data.
 
-The equation is u''(x) + u(x) = -3 sin(2x) on [0, π] with u(0) = u(π) = 0, whose solution is sin(2x) (Raissi, Perdikaris and
+The equation is u''(x) - u(x) = -5 sin(2x) on [0, π] with u(0) = u(π) = 0, whose solution is sin(2x) (Raissi, Perdikaris and
 Karniadakis, 2019, for the method).  The loss has the second derivative of the network in it, and a step differentiates
 that once more with respect to the parameters.
 
@@ -28,7 +28,7 @@ def objective(model: Any, params: Any, state: Any, points: Any) -> Any:
         return sn.jvp(u, (x,), (sn.ones_like(x),))[1]
 
     second = sn.jvp(slope, (points,), (sn.ones_like(points),))[1]
-    residual = second + u(points) + 3.0 * sn.sin(2.0 * points)
+    residual = second - u(points) + 5.0 * sn.sin(2.0 * points)
     ends = u(sn.array([[0.0], [math.pi]]))
     return sn.square(residual).mean() + WEIGHT_OF_THE_BOUNDARY * sn.square(ends).mean(), state, {}
 

@@ -40,7 +40,7 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_multilayer_perceptron_recognises_patterns(digits: Path) -> None:
-    assert example("mnist_mlp").train(digits, epochs=3, hidden=32) > 0.95
+    assert example("mnist_mlp").train(digits, epochs=10, batch_size=50, hidden=32) > 0.95
 
 
 def test_lenet_recognises_patterns(digits: Path) -> None:

@@ -86,7 +86,9 @@ def test_names_that_do_not_fit_are_said_with_both_sides(module: TorchModel) -> N
     like, _ = MODEL.init(sn.random.key(0))
     with pytest.raises(ConfigError, match=r"0\.bias: expected an array called '0\.bias'.*fc1\.weight"):
         train.from_pytorch(like, arrays_of(module))
-    with pytest.raises(ShapeError, match=r"0\.weight: expected \(6, 24\), 'fc1\.weight' has \(24, 6\); list '0\.weight'"):
+    with pytest.raises(
+        ShapeError, match=r"0\.weight: expected \(6, 24\), 'fc1\.weight' has \(24, 6\); list '0\.weight'"
+    ):
         train.from_pytorch(like, arrays_of(module), names=NAMES)
     extra = {**arrays_of(module), "tail.weight": np.zeros(3)}
     with pytest.raises(ConfigError, match=r"no leaf takes the arrays tail\.weight"):

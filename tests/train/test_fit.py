@@ -65,7 +65,7 @@ def test_callbacks_hear_of_steps_and_epochs_and_one_of_them_ends_it() -> None:
 def test_it_stops_early_when_the_validation_no_longer_gets_better() -> None:
     still = sn.optim.sgd(0.0)
     history, _ = train.fit(
-        state_of(optimizer=still), loader(), CROSS_ENTROPY, epochs=50, validation=loader(16),
+        state_of(optimizer=still), loader(), CROSS_ENTROPY, epochs=50, validation=[batch_of(16)],
         callbacks=[train.EarlyStopping(patience=2)],
     )  # fmt: skip
     assert len(history["validation/loss"][0]) == 3
@@ -144,5 +144,5 @@ def test_curves_are_drawn_into_a_file(tmp_path: Path) -> None:
     train.plot_curves(history, tmp_path / "norm.svg", ["grad_norm"], logarithmic=True)
     assert "<svg" in (tmp_path / "norm.svg").read_text()
     assert (tmp_path / "losses.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
-    with pytest.raises(ConfigError, match="history has .*received accuracy"):
+    with pytest.raises(ConfigError, match=r"history has .*received accuracy"):
         train.plot_curves(history, tmp_path / "x.png", ["accuracy"])

@@ -162,7 +162,9 @@ def test_a_step_that_is_not_finite_changes_nothing_and_is_counted(bad: float) ->
 def test_a_ragged_last_batch_is_compiled_once_for_all_sizes_and_announced(monkeypatch: pytest.MonkeyPatch) -> None:
     ts, made = state_of(), compilations(monkeypatch)
     _, ts = train.step(ts, batch_of(16), CROSS_ENTROPY)
-    with pytest.warns(train.CompilationWarning, match=r"batch\.0 was float32\(16, 6\) and is float32\(5, 6\).*every size"):
+    with pytest.warns(
+        train.CompilationWarning, match=r"batch\.0 was float32\(16, 6\) and is float32\(5, 6\).*every size"
+    ):
         _, ts = train.step(ts, batch_of(5), CROSS_ENTROPY)
     assert len(made) == 2
     with warnings.catch_warnings():

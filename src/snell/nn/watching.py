@@ -38,7 +38,9 @@ def watched(
 
     `before(path, x)` is called when a layer is entered, the outer ones first; the layer is given what it returns.
     """
-    children = {name: watched(child, observer, (*path, name), before=before) for name, child in model.children().items()}
+    children = {
+        name: watched(child, observer, (*path, name), before=before) for name, child in model.children().items()
+    }
     inner = model.with_children(children)
     kind = type(model)
 

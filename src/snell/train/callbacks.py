@@ -107,7 +107,9 @@ class TensorBoard:
         try:
             self._writer: Any = tensorboardX.SummaryWriter(os.fspath(folder))
         except ModuleNotFoundError:
-            raise ConfigError("TensorBoard logs need tensorboardX; install it with pip install 'snell[train]'") from None
+            raise ConfigError(
+                "TensorBoard logs need tensorboardX; install it with pip install 'snell[train]'"
+            ) from None
         self._every = every
 
     def __call__(self, event: Event) -> None:

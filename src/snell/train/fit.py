@@ -104,7 +104,9 @@ class _Loop:
                 ended = True
                 break
         if not seen:
-            raise ConfigError("fit expected at least one batch an epoch, received none (a generator is empty after one)")
+            raise ConfigError(
+                "fit expected at least one batch an epoch, received none (a generator is empty after one)"
+            )
         self.epochs += 1
         values = _means(seen)
         if self.validation is not None:
@@ -129,7 +131,8 @@ class _Loop:
 
     def _told(self, event: Event) -> bool:
         # Every callback hears of the event, also where an earlier one ends the training.
-        return any([callback(event) is True for callback in self.callbacks])
+        answers = [callback(event) for callback in self.callbacks]
+        return any(answer is True for answer in answers)
 
     def _position(self) -> Any:
         return self.batches.position if isinstance(self.batches, DataLoader) else None

@@ -109,4 +109,3 @@ def _like(after: Any, before: Any, name: str) -> Any:
     return trees.unflatten(
         structure, [astype(as_tensor(new), as_tensor(was).dtype) for new, was in zip(leaves, old, strict=True)]
     )
-

@@ -165,7 +165,9 @@ class Program:
         last = list(self._known)[-1]
         if last.structure != signature.structure:
             return "the batch is another tree than before"
-        names = [".".join(("batch", *path)) for path in trees.paths(trees.unflatten(last.structure, range(len(last.shapes))))]
+        names = [
+            ".".join(("batch", *path)) for path in trees.paths(trees.unflatten(last.structure, range(len(last.shapes))))
+        ]
         for name, *kinds in zip(names, last.shapes, signature.shapes, last.dtypes, signature.dtypes, strict=True):
             old_shape, new_shape, old_dtype, new_dtype = kinds
             if (old_shape, old_dtype) != (new_shape, new_dtype):

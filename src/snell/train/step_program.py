@@ -34,7 +34,18 @@ from snell.train.dtype_policy import checked_layers
 from snell.train.objective import Objective
 from snell.train.options import Options
 
-__all__ = ["EvalResult", "Gradients", "Recipe", "StepResult", "applied", "evaluated", "gradients", "in_compute_dtype", "predicted", "stepped"]
+__all__ = [
+    "EvalResult",
+    "Gradients",
+    "Recipe",
+    "StepResult",
+    "applied",
+    "evaluated",
+    "gradients",
+    "in_compute_dtype",
+    "predicted",
+    "stepped",
+]
 
 Variables = dict[str, Any]
 

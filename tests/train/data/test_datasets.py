@@ -96,7 +96,7 @@ def test_a_missing_file_of_mnist_is_named(tmp_path: Path) -> None:
 def test_images_and_labels_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
     write_mnist(tmp_path, zipped=False)
     save_idx(tmp_path / "train-labels-idx1-ubyte", np.zeros(6, np.uint8))
-    with pytest.raises(FileFormatError, match="7 labels|n labels"):
+    with pytest.raises(FileFormatError, match=r"7 labels|n labels"):
         load_mnist(tmp_path)
 
 
