@@ -29,28 +29,15 @@ def model_with(function: Break) -> nn.Chain:
     ("function", "direction"),
     [
         pytest.param(lambda x: sn.log(-(x * x) - 1.0), "forward", id="nan forward"),
-        pytest.param(lambda x: x / (x * 0.0), "forward", id="inf forward"),
         pytest.param(lambda x: BREAKS_BACKWARD(x), "backward", id="nan backward"),
     ],
 )
 def test_the_innermost_layer_that_made_the_first_one_is_named(function: Break, direction: str) -> None:
+    ts = state_of(model_with(function))
     with pytest.raises(NonFiniteError, match=rf"layer block\.inner\.bad .*{direction} pass") as caught:
-        train.step(state_of(model_with(function)), batch_of(8), CROSS_ENTROPY, debug=True)
-    assert caught.value.path == "block.inner.bad"
-
-
-def test_a_finite_step_is_the_step_without_debug() -> None:
-    model = model_with(sn.tanh)
-    first, _ = train.step(state_of(model), batch_of(8), CROSS_ENTROPY, debug=True)
-    second, _ = train.step(state_of(model), batch_of(8), CROSS_ENTROPY)
-    assert float(first.loss) == float(second.loss)
-
-
-def test_the_state_is_still_there_after_the_error() -> None:
-    ts = state_of(model_with(lambda x: sn.log(x * 0.0 - 1.0)))
-    with pytest.raises(NonFiniteError):
         train.step(ts, batch_of(8), CROSS_ENTROPY, debug=True)
-    assert np.isfinite(ts.params["0"]["weight"].numpy()).all()
+    assert caught.value.path == "block.inner.bad"
+    assert np.isfinite(ts.params["0"]["weight"].numpy()).all()  # the state is still there
 
 
 def test_a_batch_and_parameters_that_are_not_finite_are_named() -> None:
