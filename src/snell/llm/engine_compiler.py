@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,9 @@ from snell.errors import ConfigError, FileFormatError
 from snell.llm.compiler_protocol import Array, CompiledProgram, Compiler, Program, ProgramRecipe
 from snell.llm.constants import constants_from_bytes, constants_to_bytes
 from snell.rewrite.policy import Policy
+from snell.runtime.binding import Assembled, pack
 from snell.runtime.executable import Executable
+from snell.runtime.program import BufferSlot
 
 if TYPE_CHECKING:
     from snell.engine.report import Report
@@ -47,9 +50,33 @@ class EngineCompiler:
             prepared = self.engine.prepare(program.graph, self.policy, key, self.progress)
             constants = program.constants
             self.engine.cache.put(_constants_key(key), constants_to_bytes(constants))
-        frozen = recipe.weights(name for name in prepared.frozen if name not in constants)
+        self._pack(prepared.assembled, recipe, constants)
+        needed = prepared.assembled.needed(self._packed)
+        frozen = recipe.weights(name for name in needed if name not in constants)
         bound = prepared.bind({**constants, **frozen}, self.engine.pool(), self._packed)
         return _EngineProgram(prepared, bound)
+
+    def _pack(self, assembled: Assembled, recipe: ProgramRecipe, constants: Mapping[str, Array]) -> None:
+        """The packed weights of a program: those that another one has, those of an earlier process, or new ones."""
+        wanted = assembled.packed
+        if self._packed.keys() >= {slot.name for slot in wanted}:
+            return
+        key = self._packed_key(recipe, wanted)
+        found = self.engine.packed.get(key, wanted)
+        if found is None:
+            sources = recipe.weights(name for name in assembled.frozen if name not in constants)
+            found = pack(assembled, {**constants, **sources}, self.engine.pool(), self._packed)
+            self.engine.packed.put(key, found)
+            del sources
+            recipe.release()
+        for name, array in found.items():
+            self._packed.setdefault(name, array)
+
+    def _packed_key(self, recipe: ProgramRecipe, slots: Sequence[BufferSlot]) -> str:
+        """What is packed, and the files' names, sizes and times of change: their contents, as far as is quickly told."""
+        states = [(os.path.realpath(path), os.stat(path)) for path in recipe.files]
+        files = [f"{path} {state.st_size} {state.st_mtime_ns} {state.st_ino}" for path, state in states]
+        return self.engine.named_key("\n".join(("packed", *files, *(slot.name for slot in slots))), self.policy)
 
     def explain(self, program: Program) -> Report:
         """The definitions, kernels and code that the program becomes."""

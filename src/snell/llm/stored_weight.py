@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -16,7 +18,7 @@ import numpy.typing as npt
 from snell.deferred import deferred
 from snell.dtypes import DType, from_numpy
 from snell.graph.storage import Storage
-from snell.llm.compiler_protocol import Array
+from snell.llm.compiler_protocol import Array, Program, ProgramRecipe
 
 if TYPE_CHECKING:
     from snell.frontend.ops import elementwise
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 else:
     elementwise = deferred("snell.frontend.ops.elementwise")
 
-__all__ = ["StoredPlane", "StoredWeight", "WeightSource", "dense_weight", "stored_arrays"]
+__all__ = ["StoredPlane", "StoredWeight", "WeightSource", "dense_weight", "stored_arrays", "weights_recipe"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,6 +78,19 @@ class WeightSource(Protocol):
     def signature(self) -> str:
         """Everything about the weights that programs depend on: names, shapes and formats, but no values."""
         ...
+
+    def files(self) -> tuple[Path, ...]:
+        """The files whose contents the weights are."""
+        ...
+
+    def release(self) -> None:
+        """Give back the memory of what has been read of the files; it is read again where it is needed."""
+        ...
+
+
+def weights_recipe(content: str, build: Callable[[], Program], source: WeightSource) -> ProgramRecipe:
+    """The recipe of a program over these weights."""
+    return ProgramRecipe(content, build, partial(stored_arrays, source), source.files(), source.release)
 
 
 def stored_arrays(source: WeightSource, names: Iterable[str]) -> dict[str, Array]:

@@ -16,16 +16,24 @@ import tempfile
 import time
 import warnings
 import zipfile
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from snell.codegen.llvm import CODEGEN_LEVEL, LLVM_VERSION, compile_object
+from snell.deferred import deferred
 from snell.errors import CacheError
 from snell.targets import Target
 
-__all__ = ["Cache", "CacheInfo", "compile_cached", "object_key"]
+if TYPE_CHECKING:
+    from snell.codegen import llvm
+else:
+    llvm = deferred("snell.codegen.llvm")
+
+__all__ = ["Cache", "CacheInfo", "Compiler", "compile_cached", "object_key"]
+
+Compiler = Callable[[str, Target], bytes]
+"""From a module's text to its machine code."""
 
 _MAGIC: Final = b"snell cache 1\n"
 _HEAD_BYTES: Final = len(_MAGIC) + 32
@@ -60,7 +68,7 @@ class Cache:
 
     def get(self, key: str) -> bytes | None:
         """The entry's bytes, or None; a damaged entry is removed."""
-        path = self._path(key)
+        path = self.path(key)
         try:
             # In two reads: a model's constants are megabytes, and a slice would copy them.
             with path.open("rb") as file:
@@ -77,11 +85,18 @@ class Cache:
         self._mark(path)
         return payload
 
+    def mark(self, key: str) -> None:
+        """The key's file has been used: others go first."""
+        self._mark(self.path(key))
+
     def put(self, key: str, payload: bytes) -> None:
         """Store the bytes; failure to do so is a warning."""
+        self.write(key, (_entry(payload),))
+
+    def write(self, key: str, parts: Iterable[bytes | memoryview]) -> None:
+        """Store a file that is no entry, whose reader checks it himself; failure to do so is a warning."""
         try:
-            self._write(self._path(key), _entry(payload))
-            self._make_room(len(payload))
+            self._make_room(self._write(self.path(key), parts))
         except OSError as error:
             self._warn("write", error)
 
@@ -96,7 +111,7 @@ class Cache:
     def drop(self, key: str) -> None:
         """Remove an entry where there is one."""
         with contextlib.suppress(OSError):
-            self._path(key).unlink()
+            self.path(key).unlink()
 
     def info(self) -> CacheInfo:
         """Count the entries and their bytes."""
@@ -138,21 +153,23 @@ class Cache:
                 if not _NAME.fullmatch(name) or _payload(data) is None:
                     raise CacheError(f"{source}: entry {name!r} is damaged; export the cache again")
             for name, data in entries.items():
-                self._write(self.folder / name[:2] / name, data)
+                self._write(self.folder / name[:2] / name, (data,))
             self._make_room(sum(map(len, entries.values())))
         return len(entries)
 
-    def _path(self, key: str) -> Path:
+    def path(self, key: str) -> Path:
+        """Where the key's file lies, if there is one."""
         name = hashlib.sha256(key.encode()).hexdigest()
         return self.folder / name[:2] / name
 
-    def _write(self, path: Path, data: bytes) -> None:
+    def _write(self, path: Path, parts: Iterable[bytes | memoryview]) -> int:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=_TEMPORARY, dir=path.parent)
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(data)
+                size = sum([file.write(part) for part in parts])
             os.replace(name, path)
+            return size
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(name)
@@ -207,14 +224,14 @@ class Cache:
             warnings.warn(f"{text}; set SNELL_CACHE_DIR to a writable folder", RuntimeWarning, stacklevel=4)
 
 
-def object_key(llvm_ir: str, target: Target, level: int = CODEGEN_LEVEL) -> str:
-    """All that an object file depends on: the text, the processor's description and LLVM's version."""
-    return "\n".join(("object", LLVM_VERSION, str(level), repr(target), llvm_ir))
+def object_key(llvm_ir: str, target: Target) -> str:
+    """All that machine code depends on: the text, the processor's description and LLVM's version."""
+    return "\n".join(("code", llvm.LLVM_VERSION, str(llvm.CODEGEN_LEVEL), repr(target), llvm_ir))
 
 
-def compile_cached(cache: Cache, llvm_ir: str, target: Target, level: int = CODEGEN_LEVEL) -> bytes:
+def compile_cached(cache: Cache, llvm_ir: str, target: Target) -> bytes:
     """`compile_object` through the cache."""
-    return cache.get_or_make(object_key(llvm_ir, target, level), lambda: compile_object(llvm_ir, target, level))
+    return cache.get_or_make(object_key(llvm_ir, target), lambda: llvm.compile_object(llvm_ir, target))
 
 
 def _entry(payload: bytes) -> bytes:
