@@ -89,7 +89,7 @@ def read_object(data: bytes) -> ObjectFile:
     if (fields[1], fields[2]) != (_RELOCATABLE, _X86_64):
         raise UnsupportedError(f"expected relocatable x86-64 code, received type {fields[1]} for machine {fields[2]}")
     start, count, names = fields[6], fields[12], fields[13]
-    headers = [_SECTION.unpack_from(data, start + k * _SECTION.size) for k in range(count)]
+    headers: list[tuple[int, ...]] = [_SECTION.unpack_from(data, start + k * _SECTION.size) for k in range(count)]
     labels = _content(data, headers[names])
     sections = tuple(_section(data, header, labels) for header in headers)
     symbols: tuple[Symbol, ...] = ()

@@ -20,7 +20,8 @@ from typing import Any, Final
 
 import llvmlite.binding
 
-from snell.codegen.image import image_of, image_to_bytes
+from snell.codegen.image import image_to_bytes
+from snell.codegen.linking import image_of
 from snell.errors import CompileError, UnsupportedError
 from snell.locks import Lock
 from snell.targets import Target

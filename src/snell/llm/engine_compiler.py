@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-import os
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from snell.engine.engine import Engine, Prepared
 from snell.errors import ConfigError, FileFormatError
 from snell.llm.compiler_protocol import Array, CompiledProgram, Compiler, Program, ProgramRecipe
 from snell.llm.constants import constants_from_bytes, constants_to_bytes
+from snell.llm.stored_weight import file_identity
 from snell.rewrite.policy import Policy
 from snell.runtime.binding import Assembled, pack
 from snell.runtime.executable import Executable
@@ -25,6 +27,10 @@ if TYPE_CHECKING:
     from snell.search.tuning import Moment, Tuning
 
 __all__ = ["EngineCompiler", "engine_compiler"]
+
+
+# A fast machine packs 30 MB in this time.
+_RELEASE_SECONDS = 0.005
 
 
 class EngineCompiler:
@@ -65,18 +71,16 @@ class EngineCompiler:
         found = self.engine.packed.get(key, wanted)
         if found is None:
             sources = recipe.weights(name for name in assembled.frozen if name not in constants)
-            found = pack(assembled, {**constants, **sources}, self.engine.pool(), self._packed)
+            with _repeatedly(recipe.release):
+                found = pack(assembled, {**constants, **sources}, self.engine.pool(), self._packed)
             self.engine.packed.put(key, found)
-            del sources
-            recipe.release()
         for name, array in found.items():
             self._packed.setdefault(name, array)
 
     def _packed_key(self, recipe: ProgramRecipe, slots: Sequence[BufferSlot]) -> str:
-        """What is packed, and the files' names, sizes and times of change: their contents, as far as is quickly told."""
-        states = [(os.path.realpath(path), os.stat(path)) for path in recipe.files]
-        files = [f"{path} {state.st_size} {state.st_mtime_ns} {state.st_ino}" for path, state in states]
-        return self.engine.named_key("\n".join(("packed", *files, *(slot.name for slot in slots))), self.policy)
+        """What is packed, and of which files."""
+        content = ("packed", file_identity(recipe.files), *(slot.name for slot in slots))
+        return self.engine.named_key("\n".join(content), self.policy)
 
     def explain(self, program: Program) -> Report:
         """The definitions, kernels and code that the program becomes."""
@@ -92,6 +96,25 @@ class EngineCompiler:
             return None if data is None else constants_from_bytes(data)
         except FileFormatError:
             return None
+
+
+@contextlib.contextmanager
+def _repeatedly(release: Callable[[], None]) -> Generator[None]:
+    """Give pages back while they are being read, and after: what has been packed is not needed in memory again."""
+    ended = threading.Event()
+
+    def run() -> None:
+        while not ended.wait(_RELEASE_SECONDS):
+            release()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+        release()
 
 
 def _constants_key(key: str) -> str:

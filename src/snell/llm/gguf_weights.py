@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from snell.dtypes import from_name, from_numpy
 from snell.graph.storage import Storage
-from snell.importers.mapping import release_pages
 from snell.importers.gguf import (
     ArrayLike,
     GGUFFile,
@@ -24,6 +23,7 @@ from snell.importers.gguf import (
     relative_planes,
     unpack_scales,
 )
+from snell.importers.mapping import release_pages
 from snell.llm.stored_weight import StoredPlane, StoredWeight, dense_weight
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ names them: ``blk.0.attn_q.weight``.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -27,7 +28,15 @@ if TYPE_CHECKING:
 else:
     elementwise = deferred("snell.frontend.ops.elementwise")
 
-__all__ = ["StoredPlane", "StoredWeight", "WeightSource", "dense_weight", "stored_arrays", "weights_recipe"]
+__all__ = [
+    "StoredPlane",
+    "StoredWeight",
+    "WeightSource",
+    "dense_weight",
+    "file_identity",
+    "stored_arrays",
+    "weights_recipe",
+]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,6 +100,12 @@ class WeightSource(Protocol):
 def weights_recipe(content: str, build: Callable[[], Program], source: WeightSource) -> ProgramRecipe:
     """The recipe of a program over these weights."""
     return ProgramRecipe(content, build, partial(stored_arrays, source), source.files(), source.release)
+
+
+def file_identity(paths: Iterable[Path]) -> str:
+    """The files' names, sizes and times of change: what they contain, as far as is quickly told."""
+    states = [(os.path.realpath(path), os.stat(path)) for path in paths]
+    return "\n".join(f"{path} {state.st_size} {state.st_mtime_ns} {state.st_ino}" for path, state in states)
 
 
 def stored_arrays(source: WeightSource, names: Iterable[str]) -> dict[str, Array]:

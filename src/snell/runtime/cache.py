@@ -15,7 +15,6 @@ import re
 import tempfile
 import time
 import warnings
-import zipfile
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,9 +25,12 @@ from snell.errors import CacheError
 from snell.targets import Target
 
 if TYPE_CHECKING:
+    import zipfile
+
     from snell.codegen import llvm
 else:
     llvm = deferred("snell.codegen.llvm")
+    zipfile = deferred("zipfile")
 
 __all__ = ["Cache", "CacheInfo", "Compiler", "compile_cached", "object_key"]
 

@@ -1,35 +1,41 @@
 """Packed weights on disk: what binding a model's weights made, read back by the next process.
 
-Packing reads and writes every weight once more, a few hundred milliseconds a gigabyte more than reading the result, and
-needs the source's pages in memory beside it.  A file holds the arrays of one packing program, whose key says of which
-weights they are:
+Packing reads and writes every weight once more, and needs the source's pages in memory beside the result.  A file holds
+the arrays of one packing program, whose key says of which weights they are:
 
-    file ::= magic, length and JSON header ([name, bytes, sum] an array), arrays one after the other
+    file ::= magic, length and JSON header ([name, offset, bytes, sum] an array), zeros up to a page, a block of memory
 
-Arrays are read into memory of their own: the system gives it in large pages, which a mapped file's are not.  Each is
-compared with its sum while it is in the core's cache, so a damaged file is noticed, dropped and made again.  A
-file appears whole or not at all; one that cannot be written costs a warning.
+The block is as it lies in memory, arrays at different places of a page (`targets.ALIASING`), and is mapped: all processes of
+a model share its pages (reading it would take two to ten times as long, and products read mapped pages as fast).  Each
+array is compared with its sum, so a damaged file is noticed, dropped and made again.  A file appears whole or not
+at all; one that cannot be written costs a warning.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
+import math
+import mmap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 import numpy as np
 
-from snell.runtime.buffers import Array, aligned_empty
+from snell.runtime.buffers import Array
 from snell.runtime.cache import Cache
 from snell.runtime.program import BufferSlot
+from snell.targets import ALIASING, PLACE_STEP
 
-__all__ = ["PackedWeights"]
+__all__ = ["PACKED", "PackedWeights"]
 
+PACKED: Final = "packed"
+"""The name of the folder of packed weights within the cache."""
 _MAGIC: Final = b"snell packed 1\n"
 _WORD: Final = 8
+_PLACES: Final = range(PLACE_STEP, ALIASING, PLACE_STEP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,41 +65,51 @@ class PackedWeights:
 
 
 def _parts(arrays: Mapping[str, Array]) -> Iterator[bytes | memoryview]:
-    words = {name: array.reshape(-1).view(np.uint8) for name, array in arrays.items()}
-    header = json.dumps([[name, array.nbytes, _sum(array)] for name, array in words.items()]).encode()
-    yield _MAGIC + len(header).to_bytes(_WORD, "little") + header
-    for array in words.values():
-        yield array.data
+    rows: list[tuple[str, int, int, int]] = []
+    end = 0
+    for (name, array), place in zip(arrays.items(), itertools.cycle(_PLACES)):
+        start = end + (place - end) % ALIASING
+        rows.append((name, start, array.nbytes, _sum(_bytes(array))))
+        end = start + array.nbytes
+    header = json.dumps(rows).encode()
+    start = _MAGIC + len(header).to_bytes(_WORD, "little") + header
+    yield start + bytes(-len(start) % ALIASING)
+    end = 0
+    for (_, begin, nbytes, _), array in zip(rows, arrays.values(), strict=True):
+        yield bytes(begin - end)
+        yield _bytes(array).data
+        end = begin + nbytes
 
 
 def _read(file: BinaryIO, slots: Sequence[BufferSlot]) -> dict[str, Array] | None:
     start = file.read(len(_MAGIC) + _WORD)
-    if not start.startswith(_MAGIC):
+    length = int.from_bytes(start[len(_MAGIC) :], "little")
+    rows = _rows(file.read(length)) if start.startswith(_MAGIC) else []
+    if [row[0] for row in rows] != [slot.name for slot in slots]:
         return None
-    header: Any = None
-    with contextlib.suppress(ValueError):
-        header = json.loads(file.read(int.from_bytes(start[len(_MAGIC) :], "little")))
-    wanted = {slot.name: slot for slot in slots}
-    if not isinstance(header, list) or [row[0] for row in header] != list(wanted):
+    begin = len(start) + length + -(len(start) + length) % ALIASING
+    block = np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)[begin:]
+    if block.size != (rows[-1][1] + rows[-1][2] if rows else 0):
         return None
     found: dict[str, Array] = {}
-    for name, nbytes, total in header:
-        array = _array(wanted[name], nbytes)
-        if array is None or file.readinto(array.reshape(-1).view(np.uint8).data) != nbytes:
+    for (name, begin, nbytes, total), slot in zip(rows, slots, strict=True):
+        dtype, shape = slot.dtype.numpy, tuple([int(size) for size in slot.shape if isinstance(size, int)])
+        part = block[begin : begin + nbytes]
+        if math.prod(shape) * dtype.itemsize != nbytes or _sum(part) != total:
             return None
-        if _sum(array.reshape(-1).view(np.uint8)) != total:
-            return None
-        found[name] = array
+        found[name] = part.view(dtype).reshape(shape)
     return found
 
 
-def _array(slot: BufferSlot, nbytes: int) -> Array | None:
-    """Memory for a slot of known size; None where the file has another size for it."""
-    shape = tuple([int(size) for size in slot.shape if isinstance(size, int)])
-    dtype = slot.dtype.numpy
-    if len(shape) < len(slot.shape) or int(np.prod(shape, dtype=np.int64)) * dtype.itemsize != nbytes:
-        return None
-    return aligned_empty(shape, dtype, nbytes)[0]
+def _rows(header: bytes) -> list[tuple[str, int, int, int]]:
+    """What the header says of each array; nothing where it is no header."""
+    with contextlib.suppress(ValueError, TypeError):
+        return [(name, begin, nbytes, total) for name, begin, nbytes, total in json.loads(header)]
+    return []
+
+
+def _bytes(array: Array) -> Array:
+    return array.reshape(-1).view(np.uint8)
 
 
 def _sum(array: Array) -> int:
