@@ -100,7 +100,7 @@ def test_packed_weights_are_kept_for_the_next_process_and_made_again_for_a_chang
         return list(model.generate(IDS, max_tokens=6, temperature=0.0, logit_bias={EOS: -1e9}).token_ids)
 
     def kept() -> dict[Path, int]:
-        return {file: file.stat().st_mtime_ns for file in (tmp_path / "cache" / "packed").rglob("*") if file.is_file()}
+        return {file: file.stat().st_mtime_ns for file in (tmp_path / "cache" / "models").rglob("*") if file.is_file()}
 
     first = answers(path)
     files = kept()

@@ -88,7 +88,7 @@ def read_object(data: bytes) -> ObjectFile:
     fields = _HEADER.unpack_from(data)
     if (fields[1], fields[2]) != (_RELOCATABLE, _X86_64):
         raise UnsupportedError(f"expected relocatable x86-64 code, received type {fields[1]} for machine {fields[2]}")
-    start, count, names = fields[6], fields[12], fields[13]
+    start, count, names = int(fields[6]), int(fields[12]), int(fields[13])
     headers: list[tuple[int, ...]] = [_SECTION.unpack_from(data, start + k * _SECTION.size) for k in range(count)]
     labels = _content(data, headers[names])
     sections = tuple(_section(data, header, labels) for header in headers)

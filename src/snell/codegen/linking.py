@@ -18,7 +18,7 @@ __all__ = ["image_of"]
 
 # Tables for unwinding and notes are for debuggers and exceptions, which generated code has not.
 _LEFT_OUT: Final = (".eh_frame", ".note")
-_REFUSED: Final = (".init_array", ".fini_array", ".tdata", ".tbss")
+_REFUSED: Final = (".init_array", ".fini_array", ".ctors", ".dtors", ".tdata", ".tbss")
 _WORD: Final = 8
 # jmp *slot(%rip)
 _JUMP: Final = b"\xff\x25"

@@ -23,7 +23,7 @@ from snell.runtime.binding import Assembled, bind
 from snell.runtime.cache import Cache, Compiler, compile_cached
 from snell.runtime.executable import Executable
 from snell.runtime.ledger import Ledger
-from snell.runtime.packed import PACKED, PackedWeights
+from snell.runtime.packed import MODELS, PackedWeights
 from snell.runtime.pool import Pool, pool_code, process_pool
 from snell.runtime.program import Program, from_bytes, to_bytes
 from snell.targets import Target
@@ -89,7 +89,7 @@ class Engine:
 
     def __post_init__(self) -> None:
         self.cache = Cache(self.config.cache_dir / "objects", self.config.cache_limit_bytes)
-        self.packed = PackedWeights(Cache(self.config.cache_dir / PACKED, self.config.cache_limit_bytes))
+        self.packed = PackedWeights(Cache(self.config.cache_dir / MODELS, self.config.cache_limit_bytes, warns=False))
         self.ledger = Ledger(self.config.cache_dir / "records", self.config.cache_limit_bytes)
 
     @property

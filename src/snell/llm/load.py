@@ -105,7 +105,7 @@ def _file_parts(path: Path) -> tuple[Parts, int, int]:
     file = read_gguf(path)
     keys = gguf_hyperparameters(file)
     family = family_named(keys.prefix.removesuffix("."), keys.where)
-    index = KeptIndex(default_engine().cache, file_identity((path,)))
+    index = KeptIndex(default_engine().packed.cache, file_identity((path,)))
     tokenizer = Tokenizer.from_gguf(file.metadata, index)
     if isinstance(family, FamilyDescription):
         decoder, weights = decoder_from_gguf(file, family), GGUFWeights(file)

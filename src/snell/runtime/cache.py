@@ -60,13 +60,16 @@ class CacheInfo:
 
 
 class Cache:
-    """Entries under one folder, at most `limit_bytes` of them; those unused for longest go first."""
+    """Entries under one folder, at most `limit_bytes` of them; those unused for longest go first.
 
-    def __init__(self, folder: Path, limit_bytes: int) -> None:
+    One that `warns` says once that its folder cannot be used: of several below one folder, one is enough.
+    """
+
+    def __init__(self, folder: Path, limit_bytes: int, *, warns: bool = True) -> None:
         self.folder = folder
         self.limit_bytes = limit_bytes
         self._size: int | None = None
-        self._has_warned = False
+        self._has_warned = not warns
 
     def get(self, key: str) -> bytes | None:
         """The entry's bytes, or None; a damaged entry is removed."""
@@ -93,14 +96,14 @@ class Cache:
 
     def put(self, key: str, payload: bytes) -> None:
         """Store the bytes; failure to do so is a warning."""
-        self.write(key, (_entry(payload),))
-
-    def write(self, key: str, parts: Iterable[bytes | memoryview]) -> None:
-        """Store a file that is no entry, whose reader checks it himself; failure to do so is a warning."""
         try:
-            self._make_room(self._write(self.path(key), parts))
+            self.write(key, (_entry(payload),))
         except OSError as error:
             self._warn("write", error)
+
+    def write(self, key: str, parts: Iterable[bytes | memoryview]) -> None:
+        """Store a file that is no entry, whose reader checks it himself; OSError where that fails."""
+        self._make_room(self._write(self.path(key), parts))
 
     def get_or_make(self, key: str, make: Callable[[], bytes]) -> bytes:
         """The entry, made and stored where it is missing; two processes may both make it, either result stands."""

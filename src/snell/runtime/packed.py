@@ -8,7 +8,7 @@ the arrays of one packing program, whose key says of which weights they are:
 The block is as it lies in memory, arrays at different places of a page (`targets.ALIASING`), and is mapped: all processes of
 a model share its pages (reading it would take two to ten times as long, and products read mapped pages as fast).  Each
 array is compared with its sum, so a damaged file is noticed, dropped and made again.  A file appears whole or not
-at all; one that cannot be written costs a warning.
+at all; where none can be written, the next process packs again.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ import itertools
 import json
 import math
 import mmap
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Final
+from typing import BinaryIO, Final
 
 import numpy as np
 
@@ -29,10 +30,10 @@ from snell.runtime.cache import Cache
 from snell.runtime.program import BufferSlot
 from snell.targets import ALIASING, PLACE_STEP
 
-__all__ = ["PACKED", "PackedWeights"]
+__all__ = ["MODELS", "PackedWeights"]
 
-PACKED: Final = "packed"
-"""The name of the folder of packed weights within the cache."""
+MODELS: Final = "models"
+"""The folder, within the cache, of what belongs to models' files."""
 _MAGIC: Final = b"snell packed 1\n"
 _WORD: Final = 8
 _PLACES: Final = range(PLACE_STEP, ALIASING, PLACE_STEP)
@@ -61,7 +62,8 @@ class PackedWeights:
         """Keep the arrays, if they are no more than half of what the folder may hold."""
         if sum(array.nbytes for array in arrays.values()) > self.cache.limit_bytes // 2:
             return
-        self.cache.write(key, _parts(arrays))
+        with contextlib.suppress(OSError):
+            self.cache.write(key, _parts(arrays))
 
 
 def _parts(arrays: Mapping[str, Array]) -> Iterator[bytes | memoryview]:
@@ -84,7 +86,8 @@ def _parts(arrays: Mapping[str, Array]) -> Iterator[bytes | memoryview]:
 def _read(file: BinaryIO, slots: Sequence[BufferSlot]) -> dict[str, Array] | None:
     start = file.read(len(_MAGIC) + _WORD)
     length = int.from_bytes(start[len(_MAGIC) :], "little")
-    rows = _rows(file.read(length)) if start.startswith(_MAGIC) else []
+    is_whole = start.startswith(_MAGIC) and length <= os.fstat(file.fileno()).st_size
+    rows = _rows(file.read(length)) if is_whole else []
     if [row[0] for row in rows] != [slot.name for slot in slots]:
         return None
     begin = len(start) + length + -(len(start) + length) % ALIASING
