@@ -10,10 +10,10 @@ from snell.errors import ShapeError
 from snell.frontend import DTypeLike, Tensor, TensorLike, batch_norm, mean, square
 from snell.frontend.ops.elementwise import wide
 from snell.nn.affine import affine_leaves, affine_parameters
-from snell.nn.checking import expect_positive, expect_size, own_leaf
+from snell.nn.checking import expect_positive, expect_size
 from snell.nn.label import label
 from snell.nn.layer import Layer, Params, State
-from snell.nn.running_statistics import initial_statistics, moved_statistics
+from snell.nn.running_statistics import initial_statistics, known_statistics, moved_statistics
 from snell.symbolic import as_size, product, show_shape
 
 __all__ = ["BatchNorm"]
@@ -56,8 +56,8 @@ class BatchNorm(Layer):
         given = expect_size(self, x, 1, self.num_features, f"(n, {self.num_features}, …)")
         weight, bias = affine_leaves(self, params, (self.num_features,), self.affine, self.affine)
         if self.track_running_stats and not train:
-            known = (own_leaf(self, state, name, (self.num_features,)) for name in ("running_mean", "running_var"))
-            return batch_norm(given, *known, weight, bias, epsilon=self.epsilon), dict(state)
+            average, variance = known_statistics(self, state, self.num_features)
+            return batch_norm(given, average, variance, weight, bias, epsilon=self.epsilon), dict(state)
         axes = tuple(axis for axis in range(given.ndim) if axis != 1)
         count = as_size(product([given.shape[axis] for axis in axes]))
         if train and count == 1:

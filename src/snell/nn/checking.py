@@ -38,9 +38,10 @@ def expect_rank(layer: Any, x: TensorLike, least: int, shape: str) -> Tensor:
 
 def expect_tuple(layer: Any, x: object, count: int) -> tuple[Any, ...]:
     """x as a tuple of so many inputs."""
+    kind = type(x).__name__
     inputs = tuple(cast("Sequence[Any]", x)) if isinstance(x, tuple | list) else None
     if inputs is None or len(inputs) != count:
-        received = type(x).__name__ if inputs is None else f"{len(inputs)} of them"
+        received = kind if inputs is None else f"{len(inputs)} of them"
         raise ShapeError(f"{label(layer)} expected a tuple of {count} inputs, received {received}")
     return inputs
 

@@ -10,10 +10,10 @@ from snell.errors import ShapeError
 from snell.frontend import DTypeLike, Tensor, TensorLike, batch_norm, instance_norm, mean, var
 from snell.frontend.ops.elementwise import wide
 from snell.nn.affine import affine_leaves, affine_parameters
-from snell.nn.checking import expect_positive, expect_rank, expect_size, own_leaf
+from snell.nn.checking import expect_positive, expect_rank, expect_size
 from snell.nn.label import label
 from snell.nn.layer import Layer, Params, State
-from snell.nn.running_statistics import initial_statistics, moved_statistics
+from snell.nn.running_statistics import initial_statistics, known_statistics, moved_statistics
 from snell.symbolic import as_size, product, show_shape
 
 __all__ = ["InstanceNorm"]
@@ -54,8 +54,8 @@ class InstanceNorm(Layer):
         given = expect_rank(self, expect_size(self, x, 1, self.num_features, shape), 3, shape)
         weight, bias = affine_leaves(self, params, (self.num_features,), self.affine, self.affine)
         if self.track_running_stats and not train:
-            known = (own_leaf(self, state, name, (self.num_features,)) for name in ("running_mean", "running_var"))
-            return batch_norm(given, *known, weight, bias, epsilon=self.epsilon), dict(state)
+            average, variance = known_statistics(self, state, self.num_features)
+            return batch_norm(given, average, variance, weight, bias, epsilon=self.epsilon), dict(state)
         count = as_size(product(list(given.shape[2:])))
         if train and count == 1:
             raise ShapeError(

@@ -10,7 +10,7 @@ from snell.nn.checking import own_leaf
 from snell.nn.layer import State
 from snell.symbolic import Size
 
-__all__ = ["initial_statistics", "moved_statistics"]
+__all__ = ["initial_statistics", "known_statistics", "moved_statistics"]
 
 
 def initial_statistics(features: int) -> dict[str, Tensor]:
@@ -20,6 +20,11 @@ def initial_statistics(features: int) -> dict[str, Tensor]:
         "running_var": ones((features,)),
         "num_batches_tracked": zeros((), i64),
     }
+
+
+def known_statistics(layer: Any, state: State, features: int) -> tuple[Tensor, Tensor]:
+    """The running mean and variance of a layer."""
+    return own_leaf(layer, state, "running_mean", (features,)), own_leaf(layer, state, "running_var", (features,))
 
 
 def moved_statistics(
