@@ -19,12 +19,14 @@ from snell.frontend import (
     unsqueeze,
     where,
 )
-from snell.nn.checking import expect_positive
+from snell.nn.checking import expect_positive, own_leaf
 from snell.nn.initialisers import Initialiser, Normal
 from snell.nn.keys import named_key
 from snell.nn.layer import Layer, Params, State
 
 __all__ = ["Embedding"]
+
+_STANDARD = Normal()
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class Embedding(Layer):
     embedding_dim: int
     padding_idx: int | None = None
     _: KW_ONLY
-    weight_init: Initialiser = Normal()
+    weight_init: Initialiser = _STANDARD
     dtype: DTypeLike = f32
 
     def __post_init__(self) -> None:
@@ -61,7 +63,7 @@ class Embedding(Layer):
     def __call__(
         self, x: TensorLike, params: Params, state: State, *, train: bool = False
     ) -> tuple[Tensor, dict[str, Any]]:
-        y = embedding(params["weight"], x)
+        y = embedding(own_leaf(self, params, "weight", (self.num_embeddings, self.embedding_dim)), x)
         if self.padding_idx is not None:
             y = where(unsqueeze(equal(as_tensor(x), self._padding), -1), stop_gradient(y), y)
         return y, dict(state)

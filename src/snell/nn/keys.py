@@ -9,7 +9,10 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from snell.dtypes import u32
+from snell.errors import GraphError
 from snell.frontend import Tensor, TensorLike, as_tensor, random, zeros
 
 __all__ = ["drawn_key", "named_key", "random_state"]
@@ -19,7 +22,9 @@ def named_key(key: TensorLike, name: str) -> Tensor:
     """The key of what `name` names inside of what `key` belongs to: u32 (2,)."""
     # Python's own hash of a text differs from process to process.
     digest = hashlib.blake2b(name.encode(), digest_size=8).digest()
-    return random.fold_in(key, int.from_bytes(digest, "little"))
+    # An array and no constant, so that one kernel makes the keys of all names.
+    words = np.frombuffer(digest, "<u4").astype(np.uint32)
+    return random.bits(random.bits(key, (2,)) + words, (2,))
 
 
 def random_state(key: TensorLike) -> dict[str, Tensor]:
@@ -30,7 +35,12 @@ def random_state(key: TensorLike) -> dict[str, Tensor]:
 def drawn_key(state: Mapping[str, Any]) -> tuple[Tensor, dict[str, Any]]:
     """A key that no other call has, and the state after it: the same state gives the same key again.
 
-    The counter wraps after 2³² calls.
+    The counter wraps after 2³² calls.  Raises GraphError for a state that is no such one.
     """
+    if not {"key", "counter"} <= state.keys():
+        raise GraphError(
+            f"a layer that draws expected a state with 'key' and 'counter', received {', '.join(state) or 'none'}; "
+            "pass what the model's init made"
+        )
     counter = as_tensor(state["counter"])
     return random.fold_in(state["key"], counter), {**state, "counter": counter + 1}
