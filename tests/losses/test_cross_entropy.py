@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.losses.judge import assert_like_torch, normal, with_gradients
 from torch.nn import functional
 
 import snell as sn
 from snell.errors import DTypeError, OutOfRangeError, ShapeError, UnsupportedError
-from tests.losses.judge import assert_like_torch, normal, uniform, with_gradients
 
 LOGITS = normal(6, 5) * 3
 LABELS = np.array([0, 4, 2, -100, 1, 4])
@@ -56,9 +56,7 @@ def test_classes_may_lie_on_any_axis() -> None:
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_the_mean_over_no_target_is_nan_without_a_gradient(smoothing: float) -> None:
     labels = np.full(6, -100)
-    value, (gradient,) = with_gradients(
-        lambda x: sn.losses.cross_entropy(x, labels, label_smoothing=smoothing), LOGITS
-    )
+    value, (gradient,) = with_gradients(lambda x: sn.losses.cross_entropy(x, labels, label_smoothing=smoothing), LOGITS)
     assert np.isnan(value)
     np.testing.assert_array_equal(gradient, np.zeros_like(LOGITS))
 

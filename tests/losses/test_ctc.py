@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.losses.judge import assert_like_torch, normal, with_gradients
 from torch.nn import functional
 
 import snell as sn
 from snell.errors import DTypeError, OutOfRangeError, ShapeError
-from tests.losses.judge import assert_like_torch, normal, with_gradients
 
 TIMES, BATCH, CLASSES = 12, 5, 6
 LOGITS = normal(TIMES, BATCH, CLASSES)
@@ -69,9 +69,7 @@ def test_classes_that_cannot_be_have_no_gradient_and_spoil_nothing() -> None:
 def test_half_precision_is_computed_in_f32() -> None:
     scores = functional.log_softmax(torch.tensor(LOGITS), -1).numpy().astype(np.float16)
     value, (gradient,) = with_gradients(lambda x: sn.losses.ctc(x, TARGET, FRAME_COUNTS, LABEL_COUNTS), scores)
-    wide, _ = with_gradients(
-        lambda x: sn.losses.ctc(x, TARGET, FRAME_COUNTS, LABEL_COUNTS), scores.astype(np.float32)
-    )
+    wide, _ = with_gradients(lambda x: sn.losses.ctc(x, TARGET, FRAME_COUNTS, LABEL_COUNTS), scores.astype(np.float32))
     assert (value.dtype, gradient.dtype) == (np.float32, np.float16)
     np.testing.assert_allclose(value, wide, rtol=1e-6)
 

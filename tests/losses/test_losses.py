@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.losses.judge import assert_like_torch, normal, uniform, with_gradients
 from torch.nn import functional
 
 import snell as sn
 from snell.errors import ConfigError, DTypeError, ShapeError
-from tests.losses.judge import assert_like_torch, normal, uniform, with_gradients
 
 losses = sn.losses
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.optim.judge import compiled_step, gradients, params, variants
 
 import snell as sn
 from snell.errors import ConfigError
 from snell.optim import hyperparameters, lr_schedule, with_hyperparameters
-from tests.optim.judge import compiled_step, gradients, params, variants
 
 SHAPES = {"w": (3, 2), "b": (2,)}
 
@@ -55,7 +55,9 @@ def test_hyperparameters_change_inside_a_compiled_step() -> None:
 
 def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
     state = sn.optim.sgd(1.0, momentum=0.9).init({"w": np.zeros(2, np.float32)})
-    with pytest.raises(ConfigError, match="'lr' is no hyperparameter.*dampening, learning_rate, momentum, weight_decay"):
+    with pytest.raises(
+        ConfigError, match=r"'lr' is no hyperparameter.*dampening, learning_rate, momentum, weight_decay"
+    ):
         with_hyperparameters(state, lr=0.1)
 
 
