@@ -77,3 +77,12 @@ def test_registering_something_else_is_an_error() -> None:
 def test_a_wrong_number_of_leaves_is_an_error() -> None:
     with pytest.raises(GraphError, match="2 leaves"):
         trees.unflatten(trees.flatten([1, 2])[1], [1])
+
+
+def test_subtrees_lie_where_another_tree_has_its_leaves() -> None:
+    structure = trees.flatten({"a": 1, "b": [2, 3]})[1]
+    assert trees.flatten_up_to(structure, {"a": {"x": 1}, "b": [None, (4, 5)]}) == [{"x": 1}, None, (4, 5)]
+    with pytest.raises(GraphError, match="at b the tree should be a list with 0, 1, received list with 0"):
+        trees.flatten_up_to(structure, {"a": 1, "b": [2]})
+    with pytest.raises(GraphError, match="at its root the tree should be a dict with a, b, received int"):
+        trees.flatten_up_to(structure, 3)
