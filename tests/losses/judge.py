@@ -54,3 +54,9 @@ def normal(*shape: int, seed: int = 0) -> Array:
 
 def uniform(*shape: int, seed: int = 0) -> Array:
     return np.random.default_rng(seed).uniform(size=shape).astype(np.float32)
+
+
+def every_reduction(loss: Callable[..., Any], join: Callable[[list[Any]], Any]) -> Any:
+    """The mean, the sum and the single costs in one vector, so that one program shows all of them."""
+    costs = loss(reduction="none").reshape(-1)
+    return join([loss(reduction="mean").reshape(1), loss(reduction="sum").reshape(1), costs])

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.optim.judge import relative_error, variants
 
 import snell as sn
-from tests.optim.judge import relative_error, variants
 
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(16, 6)).astype(np.float32)
@@ -54,7 +54,10 @@ def test_forward_backward_clipping_and_update_are_one_program_that_trains_like_t
     assert variants(step) == 1
     expected, judged = torch_losses(20)
     np.testing.assert_allclose(losses, expected, rtol=2e-5)
-    found = {".".join(path): np.asarray(leaf) for path, leaf in zip(sn.tree.paths(params), sn.tree.leaves(params), strict=True)}
+    found = {
+        ".".join(path): np.asarray(leaf)
+        for path, leaf in zip(sn.tree.paths(params), sn.tree.leaves(params), strict=True)
+    }
     assert relative_error(found, judged) < 2e-5
 
 
@@ -78,7 +81,7 @@ def torch_losses(steps: int) -> tuple[list[float], dict[str, Any]]:
         value.backward()
         torch.nn.utils.clip_grad_norm_(leaves.values(), 0.1)
         optimizer.step()
-        losses.append(float(value))
+        losses.append(value.item())
     return losses, {name: leaf.detach().numpy() for name, leaf in leaves.items()}
 
 
@@ -123,5 +126,7 @@ def test_parameters_of_sixteen_bits_have_f32_states_and_are_rounded_once(dtype: 
 def test_parameters_of_64_bits_are_updated_in_64_bits() -> None:
     transform = sn.optim.sgd(0.5)
     params = {"w": np.float64([1.0 + 2**-40])}
-    updates = sn.compile(lambda g, s, p: transform.update(g, s, p)[0])({"w": np.float64([2**-40])}, transform.init(params), params)
+    updates = sn.compile(lambda g, s, p: transform.update(g, s, p)[0])(
+        {"w": np.float64([2**-40])}, transform.init(params), params
+    )
     assert np.asarray(updates["w"])[0] == -(2**-41)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.optim.judge import compiled_step, gradients, params, variants
 
 import snell as sn
 from snell.errors import ConfigError
 from snell.optim import hyperparameters, lr_schedule, with_hyperparameters
-from tests.optim.judge import compiled_step, gradients, params, variants
 
 SHAPES = {"w": (3, 2), "b": (2,)}
 
@@ -55,7 +55,9 @@ def test_hyperparameters_change_inside_a_compiled_step() -> None:
 
 def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
     state = sn.optim.sgd(1.0, momentum=0.9).init({"w": np.zeros(2, np.float32)})
-    with pytest.raises(ConfigError, match="'lr' is no hyperparameter.*dampening, learning_rate, momentum, weight_decay"):
+    with pytest.raises(
+        ConfigError, match=r"'lr' is no hyperparameter.*dampening, learning_rate, momentum, weight_decay"
+    ):
         with_hyperparameters(state, lr=0.1)
 
 
@@ -111,3 +113,13 @@ def test_what_is_no_number_is_refused(value: object) -> None:
 def test_an_optimizer_is_not_made_with_numbers_out_of_range(make: object, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         make()  # type: ignore[operator]
+
+
+def test_a_beta_near_one_is_read_with_the_digits_it_was_written_with() -> None:
+    transform = sn.optim.adam(betas=(0.9, 0.9999))
+    gradient = {"w": np.float32([1.0])}
+    update = sn.compile(lambda g, s, p: transform.update(g, s, p)[1])
+    state = update(gradient, transform.init(gradient), gradient)
+    # 1 - f32(0.9999) is 1.0002e-4.
+    np.testing.assert_allclose(np.asarray(state["second_moment"]["w"]), 1e-4, rtol=1e-6)
+    np.testing.assert_allclose(np.asarray(state["first_moment"]["w"]), 0.1, rtol=1e-6)

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.optim.judge import compiled_step
 from torch.optim import lr_scheduler
 
 import snell as sn
 from snell.optim import LrSchedule, lr_schedule
-from tests.optim.judge import compiled_step
 
 STEPS = 30
 
@@ -90,7 +90,28 @@ def test_a_warm_up_begins_at_zero_before_a_plain_number() -> None:
     assert values == [0.0, 0.5, 1.0, 1.5, 2.0, 2.0]
 
 
-METRICS = [1.0, 0.9, 0.9, 0.95, 0.91, 0.92, 0.5, 0.6, 0.6, 0.6, 0.6, 0.49995, 0.49991, 0.7, 0.7, 0.7, 0.2, 0.3, 0.3, 0.3]
+METRICS = [
+    1.0,
+    0.9,
+    0.9,
+    0.95,
+    0.91,
+    0.92,
+    0.5,
+    0.6,
+    0.6,
+    0.6,
+    0.6,
+    0.49995,
+    0.49991,
+    0.7,
+    0.7,
+    0.7,
+    0.2,
+    0.3,
+    0.3,
+    0.3,
+]
 
 
 @pytest.mark.parametrize(

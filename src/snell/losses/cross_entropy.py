@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from snell.errors import ShapeError
-from snell.frontend import Tensor, TensorLike, as_tensor, astype, log_softmax, reshape, take_along_axis, unsqueeze, where
+from snell.frontend import (
+    Tensor,
+    TensorLike,
+    as_tensor,
+    astype,
+    log_softmax,
+    reshape,
+    take_along_axis,
+    unsqueeze,
+    where,
+)
 from snell.frontend.ops.indexing import Places, as_indices
 from snell.frontend.promotion import lift
 from snell.frontend.shapes import normal_axis

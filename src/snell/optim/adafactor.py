@@ -6,10 +6,11 @@ import numpy as np
 
 from snell.frontend import Tensor, maximum, minimum, rsqrt, sqrt
 from snell.optim.checks import check_range
-from snell.optim.decay import decoupled_update
+from snell.optim.decay import decoupled_update, with_kept
 from snell.optim.hyperparameters import Hyperparameter, Numbers, raised
 from snell.optim.leaf_rule import LeafRule, Slots, from_leaf_rule
 from snell.optim.mask import Mask
+from snell.optim.running_mean import running_mean
 from snell.optim.transform import Transform
 from snell.symbolic import Shape
 
@@ -57,29 +58,28 @@ def _slots(parameter: Tensor) -> dict[str, Shape]:
 
 
 def _prepared(n: Numbers, step: Tensor) -> Numbers:
-    return {**n, "share": raised(step, n["beta2_decay"]), "rate": minimum(n["learning_rate"], 1.0 / sqrt(step))}
+    return {
+        **with_kept(n),
+        "share": raised(step, n["beta2_decay"]),
+        "rate": minimum(n["learning_rate"], 1.0 / sqrt(step)),
+    }
 
 
 def _update(gradient: Tensor, parameter: Tensor, slots: Slots, n: Numbers) -> tuple[Tensor, Slots]:
     eps1 = n.get("eps1", float(np.finfo(parameter.dtype.numpy).eps))
     squares = gradient * gradient
     if "second_moment" in slots:
-        estimate = _towards(slots["second_moment"], squares, n)
+        estimate = running_mean(slots["second_moment"], squares, n["share"])
         following = {"second_moment": estimate}
     else:
-        row = _towards(slots["row"], squares.mean(-1, keepdims=True), n)
-        column = _towards(slots["column"], squares.mean(-2, keepdims=True), n)
+        row = running_mean(slots["row"], squares.mean(-1, keepdims=True), n["share"])
+        column = running_mean(slots["column"], squares.mean(-2, keepdims=True), n["share"])
         following = {"row": row, "column": column}
         estimate = row * column / maximum(row.mean(-2, keepdims=True), eps1)
     direction = gradient * rsqrt(maximum(estimate, eps1 * eps1))
     length = maximum(n["eps2"], _rms(parameter)) * n["rate"]
     cut = maximum(1.0, _rms(direction) / n["clipping"])
     return decoupled_update(direction * -(length / cut), parameter, n), following
-
-
-def _towards(mean: Tensor, value: Tensor, n: Numbers) -> Tensor:
-    """The running mean after a value of weight `share`, which is 1 in the first step."""
-    return mean + (value - mean) * n["share"]
 
 
 def _rms(x: Tensor) -> Tensor:

@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 from snell.frontend import Tensor, maximum, sqrt
 from snell.optim.checks import check_fractions, check_range
-from snell.optim.decay import decayed_gradient, decoupled_update
+from snell.optim.decay import decayed_gradient, decoupled_update, with_kept
 from snell.optim.hyperparameters import Hyperparameter, Numbers, raised
 from snell.optim.leaf_rule import LeafRule, Slots, from_leaf_rule
 from snell.optim.mask import Mask
+from snell.optim.running_mean import running_mean
 from snell.optim.transform import Transform
 from snell.symbolic import Shape
 
@@ -73,7 +74,7 @@ def _slots(amsgrad: bool) -> Callable[[Tensor], dict[str, Shape]]:
 def _prepared(n: Numbers, step: Tensor) -> Numbers:
     """What depends on the step: the corrections of both means, the first within the step size."""
     return {
-        **n,
+        **with_kept(n),
         "step_size": n["learning_rate"] / (1.0 - raised(n["beta1"], step)),
         "correction": sqrt(1.0 - raised(n["beta2"], step)),
         "share1": 1.0 - n["beta1"],
@@ -91,7 +92,7 @@ def _adamw(gradient: Tensor, parameter: Tensor, slots: Slots, n: Numbers) -> tup
 
 
 def _step(gradient: Tensor, slots: Slots, n: Numbers) -> tuple[Tensor, Slots]:
-    first = slots["first_moment"] * n["beta1"] + gradient * n["share1"]
+    first = running_mean(slots["first_moment"], gradient, n["share1"])
     second = slots["second_moment"] * n["beta2"] + gradient * gradient * n["share2"]
     following = {"first_moment": first, "second_moment": second}
     divisor = second

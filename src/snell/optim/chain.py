@@ -22,7 +22,9 @@ def chain(*transforms: Transform) -> Transform:
     Raises ConfigError for no transforms, or for what is no transform.
     """
     if not transforms or not all(isinstance(one, Transform) for one in transforms):
-        raise ConfigError(f"chain expected transforms, such as clip_by_norm(1.0) and adamw(1e-3); received {transforms}")
+        raise ConfigError(
+            f"chain expected transforms, such as clip_by_norm(1.0) and adamw(1e-3); received {transforms}"
+        )
     named = dict(zip(distinct_names(transforms), transforms, strict=True))
 
     def init(params: Any) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from typing import Any
 
 from snell import trees
@@ -19,7 +20,7 @@ __all__ = ["clip_by_norm", "clip_by_value", "global_norm"]
 def global_norm(tree: Any) -> Tensor:
     """The Euclidean norm of all leaves together, a scalar; f16 and bf16 are squared and summed in f32."""
     squares = [(leaf * leaf).sum() for leaf in (wide(as_tensor(leaf)) for leaf in trees.leaves(tree))]
-    return sqrt(functools.reduce(Tensor.__add__, squares)) if squares else as_tensor(0.0)
+    return sqrt(functools.reduce(operator.add, squares)) if squares else as_tensor(0.0)
 
 
 def clip_by_norm(limit: Hyperparameter) -> Transform:

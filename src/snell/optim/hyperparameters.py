@@ -2,7 +2,9 @@
 
 A transform's state has them under "hyperparameters", f32 scalars by name; where a number is an `LrSchedule`, the
 schedule's own numbers are a dict there.  They are inputs of the compiled step, so changing one compiles nothing.
-Arithmetic on them is f64, so that 1 - β² of a β near 1 keeps its digits.
+
+Arithmetic on them is f64.  A number between 0.5 and 1 is read as the decimal of seven places that it was rounded from:
+f32 tells all of these apart, and 1 - 0.999 would else be wrong in the fifth digit.
 """
 
 from __future__ import annotations
@@ -15,15 +17,25 @@ import numpy as np
 
 from snell import trees
 from snell.errors import ConfigError
-from snell.frontend import Tensor, as_tensor, astype, exp2, log2
+from snell.frontend import Tensor, as_tensor, astype, exp2, greater_equal, less, log2, logical_and, round, where
 from snell.optim.lr_schedule.schedule import LrSchedule
 
-__all__ = ["Hyperparameter", "Numbers", "as_number", "evaluated", "hyperparameters", "raised", "stored", "with_hyperparameters"]
+__all__ = [
+    "Hyperparameter",
+    "Numbers",
+    "as_number",
+    "evaluated",
+    "hyperparameters",
+    "raised",
+    "stored",
+    "with_hyperparameters",
+]
 
 Hyperparameter = float | LrSchedule
 Numbers = Mapping[str, Tensor]
 
 _KEY = "hyperparameters"
+_PLACES = 1e7
 
 
 def stored(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -46,9 +58,16 @@ def as_number(name: str, value: Any) -> np.ndarray[Any, Any]:
 def evaluated(values: Mapping[str, Hyperparameter], state: Mapping[str, Any], step: Tensor) -> dict[str, Tensor]:
     """The hyperparameters as f64 scalars at `step` (f64, the number of updates made before this one)."""
     return {
-        name: value.at(state[name], step) if isinstance(value, LrSchedule) else astype(as_tensor(state[name]), "f64")
+        name: value.at(state[name], step) if isinstance(value, LrSchedule) else _decimal(as_tensor(state[name]))
         for name, value in values.items()
     }
+
+
+def _decimal(stored: Tensor) -> Tensor:
+    """The number as f64, with the digits that it had before it became f32."""
+    number = astype(stored, "f64")
+    is_near_one = logical_and(greater_equal(number, 0.5), less(number, 1.0))
+    return where(is_near_one, round(number * _PLACES) / _PLACES, number)
 
 
 def raised(base: Tensor, exponent: Tensor) -> Tensor:
@@ -105,6 +124,8 @@ def _chosen(name: str, known: list[trees.Path]) -> trees.Path:
         return ending[0]
     if ending:
         several = ", ".join(".".join(path) for path in ending)
-        raise ConfigError(f'{name!r} is a hyperparameter of several transforms; write one of {several} as **{{"…": value}}')
+        raise ConfigError(
+            f'{name!r} is a hyperparameter of several transforms; write one of {several} as **{{"…": value}}'
+        )
     names = ", ".join(".".join(path) for path in known) or "none"
     raise ConfigError(f"{name!r} is no hyperparameter of this optimizer; its hyperparameters are {names}")

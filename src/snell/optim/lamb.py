@@ -8,6 +8,7 @@ from snell.optim.checks import check_fractions, check_range
 from snell.optim.hyperparameters import Hyperparameter, Numbers, raised
 from snell.optim.leaf_rule import LeafRule, Slots, from_leaf_rule
 from snell.optim.mask import Mask
+from snell.optim.running_mean import running_mean
 from snell.optim.transform import Transform
 from snell.symbolic import Shape
 
@@ -51,7 +52,7 @@ def _prepared(n: Numbers, step: Tensor) -> Numbers:
 
 
 def _update(gradient: Tensor, parameter: Tensor, slots: Slots, n: Numbers) -> tuple[Tensor, Slots]:
-    first = slots["first_moment"] * n["beta1"] + gradient * n["share1"]
+    first = running_mean(slots["first_moment"], gradient, n["share1"])
     second = slots["second_moment"] * n["beta2"] + gradient * gradient * n["share2"]
     direction = first / n["correction1"] / (sqrt(second / n["correction2"]) + n["eps"])
     if "weight_decay" in n:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from snell.frontend import Tensor, sign
 from snell.optim.adam import Betas
 from snell.optim.checks import check_fractions, check_range
-from snell.optim.decay import decoupled_update
 from snell.optim.hyperparameters import Hyperparameter, Numbers
 from snell.optim.leaf_rule import LeafRule, Slots, from_leaf_rule
 from snell.optim.mask import Mask
@@ -47,4 +46,6 @@ def _prepared(n: Numbers, step: Tensor) -> Numbers:
 def _update(gradient: Tensor, parameter: Tensor, slots: Slots, n: Numbers) -> tuple[Tensor, Slots]:
     direction = sign(slots["momentum"] * n["beta1"] + gradient * n["share1"])
     momentum = slots["momentum"] * n["beta2"] + gradient * n["share2"]
-    return decoupled_update(direction * -n["learning_rate"], parameter, n), {"momentum": momentum}
+    if "weight_decay" in n:
+        direction = direction + parameter * n["weight_decay"]
+    return direction * -n["learning_rate"], {"momentum": momentum}

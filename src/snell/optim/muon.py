@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from snell.errors import ConfigError, ShapeError
 from snell.frontend import DTypeLike, Tensor, as_dtype, astype, matmul, maximum, sqrt
 from snell.optim.checks import check_fractions, check_range
-from snell.optim.decay import decoupled_update
+from snell.optim.decay import decoupled_update, with_kept
 from snell.optim.hyperparameters import Hyperparameter, Numbers
 from snell.optim.leaf_rule import LeafRule, Slots, from_leaf_rule
 from snell.optim.mask import Mask
+from snell.optim.running_mean import running_mean
 from snell.optim.transform import Transform
 from snell.symbolic import Shape, show_shape
 
@@ -72,7 +73,7 @@ def _slots(parameter: Tensor) -> dict[str, Shape]:
 
 
 def _prepared(n: Numbers, step: Tensor) -> Numbers:
-    return {**n, "share": 1.0 - n["momentum"]}
+    return {**with_kept(n), "share": 1.0 - n["momentum"]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +86,9 @@ class _Rule:
     dtype: DTypeLike
 
     def update(self, gradient: Tensor, parameter: Tensor, slots: Slots, n: Numbers) -> tuple[Tensor, Slots]:
-        momentum = slots["momentum"] + (gradient - slots["momentum"]) * n["share"]
-        direction = gradient * n["share"] + momentum * n["momentum"] if self.nesterov else momentum
+        momentum = running_mean(slots["momentum"], gradient, n["share"])
+        ahead = momentum + (momentum - gradient) * (n["momentum"] - 1.0)
+        direction = ahead if self.nesterov else momentum
         orthogonal = astype(self._orthogonalised(direction, n), parameter.dtype)
         rows, columns = (int(size) for size in parameter.shape)  # type: ignore[arg-type]  # `_slots` has checked them
         update = orthogonal * (n["learning_rate"] * -self.scale(rows, columns))

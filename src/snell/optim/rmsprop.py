@@ -10,6 +10,7 @@ from snell.optim.decay import decayed_gradient
 from snell.optim.hyperparameters import Hyperparameter, Numbers
 from snell.optim.leaf_rule import LeafRule, Slots, from_leaf_rule
 from snell.optim.mask import Mask
+from snell.optim.running_mean import running_mean
 from snell.optim.transform import Transform
 from snell.symbolic import Shape
 
@@ -56,7 +57,7 @@ def _update(gradient: Tensor, parameter: Tensor, slots: Slots, n: Numbers) -> tu
     squares = slots["mean_of_squares"] * n["alpha"] + decayed * decayed * n["share"]
     following, spread = {"mean_of_squares": squares}, squares
     if "mean" in slots:
-        mean = following["mean"] = slots["mean"] * n["alpha"] + decayed * n["share"]
+        mean = following["mean"] = running_mean(slots["mean"], decayed, n["share"])
         spread = maximum(squares - mean * mean, 0.0)
     direction = decayed / (sqrt(spread) + n["eps"])
     if "momentum" in slots:

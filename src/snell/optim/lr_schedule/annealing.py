@@ -51,7 +51,9 @@ def one_cycle(
     """
     check_length("one_cycle", steps)
     if not 0 < warm_up < 1:
-        raise ConfigError(f"one_cycle: warm_up is the part of the steps that rises, between 0 and 1; received {warm_up}")
+        raise ConfigError(
+            f"one_cycle: warm_up is the part of the steps that rises, between 0 and 1; received {warm_up}"
+        )
     numbers = {
         "peak": peak, "steps": steps, "warm_up": warm_up, "initial_divisor": initial_divisor,
         "final_divisor": final_divisor,
