@@ -83,9 +83,9 @@ NESTED = {"encoder": {"0": {"weight": 1, "bias": 2}, "1": [3, 4]}, "head": Point
 
 
 def test_map_with_path_gives_each_leaf_its_path() -> None:
-    assert trees.map_with_path(lambda path, leaf, other: (path[-1], leaf + other), {"a": {"b": 1}}, {"a": {"b": 2}}) == {
-        "a": {"b": ("b", 3)}
-    }
+    assert trees.map_with_path(
+        lambda path, leaf, other: (path[-1], leaf + other), {"a": {"b": 1}}, {"a": {"b": 2}}
+    ) == {"a": {"b": ("b", 3)}}
 
 
 def test_a_part_of_a_tree_is_found_by_its_path() -> None:

@@ -31,7 +31,13 @@ _PUBLIC = {
     "default_engine": ("snell.engine.default_engine", "default_engine"),
     "load": ("snell.engine.default_engine", "load"),
 }
-_MODULES = {"io": "snell.io", "llm": "snell.llm", "nn": "snell.nn", "random": "snell.frontend.ops.random", "tree": "snell.trees"}
+_MODULES = {
+    "io": "snell.io",
+    "llm": "snell.llm",
+    "nn": "snell.nn",
+    "random": "snell.frontend.ops.random",
+    "tree": "snell.trees",
+}
 # What everyone may use: reached as `sn.errors`, but no part of `from snell import *`.
 _SUBMODULES = ("config", "dtypes", "errors", "frontend", "targets", "trees")
 

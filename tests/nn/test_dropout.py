@@ -104,7 +104,7 @@ def test_the_ends_of_the_rate_are_finite(kind: Any, rate: float) -> None:
 
 
 def test_a_rate_or_a_shape_that_makes_no_sense_is_refused() -> None:
-    with pytest.raises(ConfigError, match="Dropout: expected rate from 0 to 1, received 1.5"):
+    with pytest.raises(ConfigError, match="Dropout: expected rate from 0 to 1, received"):
         nn.Dropout(1.5)
     with pytest.raises(ShapeError, match=r"ChannelDropout\(\) expected x of shape \(n, channels, …\)"):
         nn.ChannelDropout()(np.zeros(3, np.float32), {}, {})

@@ -79,5 +79,5 @@ def test_a_mask_is_true_where_a_pattern_matches_a_path_or_what_it_lies_in() -> N
 
 def test_a_pattern_that_matches_nothing_is_refused() -> None:
     params, _ = MODEL.init(KEY)
-    with pytest.raises(ConfigError, match="no path matches 'encoder'; the paths are body.bias, body.weight"):
+    with pytest.raises(ConfigError, match=r"no path matches 'encoder'; the paths are body\.bias, body\.weight"):
         nn.mask(params, "encoder")

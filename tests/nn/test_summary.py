@@ -21,7 +21,7 @@ def test_a_model_prints_as_a_tree_with_counts_and_shapes() -> None:
         "Chain()  167,818",
         "├── 0: Linear(784, 128, activation=relu)  100,480  bias (128,), weight (784, 128)",
         "├── 1: Dropout(rate=0.1)",
-        "├── blocks: Repeated(count=4)  66,048",
+        "├── blocks: Repeated(4)  66,048",
         "│   └── layer: Linear(128, 128)  66,048  bias (4, 128), weight (4, 128, 128)",
         "└── head: Linear(128, 10)  1,290  bias (10,), weight (128, 10)",
     ]

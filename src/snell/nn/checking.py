@@ -17,7 +17,9 @@ def expect_size(layer: Any, x: TensorLike, axis: int, size: int, shape: str) -> 
     tensor = as_tensor(x)
     rank = tensor.ndim
     if not -rank <= axis < rank or tensor.shape[axis] != size:
-        raise ShapeError(f"{label(layer)} expected x of shape {shape}, received {tensor.dtype}{show_shape(tensor.shape)}")
+        raise ShapeError(
+            f"{label(layer)} expected x of shape {shape}, received {tensor.dtype}{show_shape(tensor.shape)}"
+        )
     return tensor
 
 
@@ -25,7 +27,9 @@ def expect_rank(layer: Any, x: TensorLike, least: int, shape: str) -> Tensor:
     """x as a tensor of at least so many axes."""
     tensor = as_tensor(x)
     if tensor.ndim < least:
-        raise ShapeError(f"{label(layer)} expected x of shape {shape}, received {tensor.dtype}{show_shape(tensor.shape)}")
+        raise ShapeError(
+            f"{label(layer)} expected x of shape {shape}, received {tensor.dtype}{show_shape(tensor.shape)}"
+        )
     return tensor
 
 

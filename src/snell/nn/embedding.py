@@ -26,6 +26,8 @@ from snell.nn.layer import Layer, Params, State
 
 __all__ = ["Embedding"]
 
+_STANDARD = Normal()
+
 
 @dataclass(frozen=True)
 class Embedding(Layer):
@@ -41,7 +43,7 @@ class Embedding(Layer):
     embedding_dim: int
     padding_idx: int | None = None
     _: KW_ONLY
-    weight_init: Initialiser = Normal()
+    weight_init: Initialiser = _STANDARD
     dtype: DTypeLike = f32
 
     def __post_init__(self) -> None:

@@ -37,4 +37,4 @@ def _argument(field: Field[Any], value: Any) -> str:
 
 
 def _is_default(field: Field[Any], value: Any) -> bool:
-    return field.default is not MISSING and value is field.default or value == field.default
+    return (field.default is not MISSING and value is field.default) or value == field.default

@@ -53,7 +53,9 @@ class Layer(abc.ABC):
     def children(self) -> Mapping[str, Layer]:
         """The layers inside this one by name, each name a part of paths: by default the fields that are layers."""
         if not is_dataclass(self):
-            raise GraphError(f"a layer is a frozen dataclass; decorate {type(self).__name__} with @dataclass(frozen=True)")
+            raise GraphError(
+                f"a layer is a frozen dataclass; decorate {type(self).__name__} with @dataclass(frozen=True)"
+            )
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: value for name, value in values.items() if isinstance(value, Layer)}
 
