@@ -31,9 +31,8 @@ __all__ = ["Cell", "GRUCell", "LSTMCell", "RNNCell"]
 class Cell(Layer):
     """One step over time: (…, input_size) and a carry → the next carry.
 
-    As a layer its x is an input, met by a carry of zeros, or a pair (input, carry), and its result is the next carry; `Recurrence`
-    walks it along a sequence.  A cell of one's own says `gates`, `step`, and, where its carry is more than one tensor (…,
-    hidden_size), `initial_carry` and `output`.
+    As a layer its x is an input, met by a carry of zeros, or a pair (input, carry), and its result is the next carry;
+    `Recurrence` walks it along a sequence.
 
     Parameters: `weight_ih` (input_size, gates·hidden_size), `weight_hh` (hidden_size, gates·hidden_size), and `bias_ih` and
     `bias_hh` (gates·hidden_size,), uniform in ±1/√hidden_size.  Raises ShapeError for an input or a carry of another width.
