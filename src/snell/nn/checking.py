@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
 from snell.errors import ConfigError, ShapeError
 from snell.frontend import Tensor, TensorLike, as_tensor
@@ -33,12 +34,13 @@ def expect_rank(layer: Any, x: TensorLike, least: int, shape: str) -> Tensor:
     return tensor
 
 
-def expect_tuple(layer: Any, x: Any, count: int) -> tuple[Any, ...]:
+def expect_tuple(layer: Any, x: object, count: int) -> tuple[Any, ...]:
     """x as a tuple of so many inputs."""
-    if not isinstance(x, tuple | list) or len(x) != count:
-        received = f"{len(x)} of them" if isinstance(x, tuple | list) else type(x).__name__
+    inputs = tuple(cast("Sequence[Any]", x)) if isinstance(x, tuple | list) else None
+    if inputs is None or len(inputs) != count:
+        received = type(x).__name__ if inputs is None else f"{len(inputs)} of them"
         raise ShapeError(f"{label(layer)} expected a tuple of {count} inputs, received {received}")
-    return tuple(x)
+    return inputs
 
 
 def expect_positive(layer: Any, **sizes: int) -> None:

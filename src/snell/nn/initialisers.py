@@ -17,6 +17,7 @@ from snell.frontend import (
     Tensor,
     arange,
     astype,
+    clip,
     equal,
     eye,
     full,
@@ -142,7 +143,7 @@ class TruncatedNormal:
     def __call__(self, key: Tensor, shape: ShapeLike, dtype: DTypeLike = f32) -> Tensor:
         low, high = (math.erf((end - self.mean) / (self.deviation * math.sqrt(2.0))) for end in (self.low, self.high))
         drawn = inverse_erf(random.uniform(key, shape, f32, low, high)) * (self.deviation * math.sqrt(2.0)) + self.mean
-        return astype(drawn.clip(self.low, self.high), dtype)
+        return astype(clip(drawn, self.low, self.high), dtype)
 
 
 @dataclass(frozen=True)

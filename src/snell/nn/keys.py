@@ -9,6 +9,8 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from snell.dtypes import u32
 from snell.frontend import Tensor, TensorLike, as_tensor, random, zeros
 
@@ -19,7 +21,9 @@ def named_key(key: TensorLike, name: str) -> Tensor:
     """The key of what `name` names inside of what `key` belongs to: u32 (2,)."""
     # Python's own hash of a text differs from process to process.
     digest = hashlib.blake2b(name.encode(), digest_size=8).digest()
-    return random.fold_in(key, int.from_bytes(digest, "little"))
+    # An array and no constant, so that one kernel makes the keys of all names.
+    words = np.frombuffer(digest, "<u4").astype(np.uint32)
+    return random.bits(random.bits(key, (2,)) + words, (2,))
 
 
 def random_state(key: TensorLike) -> dict[str, Tensor]:

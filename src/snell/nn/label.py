@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import MISSING, Field, fields, is_dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from snell.nn.layer import Layer
@@ -25,7 +25,8 @@ def label(layer: Layer) -> str:
 def shown(value: Any) -> str:
     """A value of a field: functions by their name, tuples by their items."""
     if isinstance(value, tuple):
-        return f"({', '.join(map(shown, value))}{',' * (len(value) == 1)})"
+        items = cast("tuple[Any, ...]", value)
+        return f"({', '.join(map(shown, items))}{',' * (len(items) == 1)})"
     name = getattr(value, "__name__", None)
     return name if isinstance(name, str) else repr(value)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from snell import trees
 from snell.dtypes import f32
@@ -156,8 +156,10 @@ def _layer_cost(place: Place, calls: Sequence[_Seen], counter: _Counter) -> Laye
 
 def _given(value: Any) -> Any:
     """An input as specs: of a shape, of f32; of a tree of arrays and specs, each leaf's."""
-    is_shape = isinstance(value, tuple | list) and all(isinstance(size, int | Dim | Expr) for size in value)
-    return TensorSpec(as_shape(value), f32) if is_shape else _specs(value)
+    sizes = cast("Sequence[Any]", value) if isinstance(value, tuple | list) else None
+    if sizes is not None and all(isinstance(size, int | Dim | Expr) for size in sizes):
+        return TensorSpec(as_shape(sizes), f32)
+    return _specs(value)
 
 
 def _specs(tree: Any) -> Any:
