@@ -201,6 +201,11 @@ def test_a_longer_sequence_is_no_larger_a_program() -> None:
             ShapeError,
             r"GRUCell\(5, 4.*expected a carry of shape \(3, 4\) beside its input, received \(3, 6\)",
         ),
+        (
+            lambda: run(nn.Recurrence(LSTM), (X, floats(3, 4))),
+            ShapeError,
+            r"expected a carry of shape \(\(3, 4\), \(3, 4\)\) beside its input, received \(3, 4\)",
+        ),
     ],
 )
 def test_what_does_not_fit_is_an_error_that_names_the_layer(call: Any, error: Any, message: str) -> None:
