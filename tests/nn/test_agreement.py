@@ -117,14 +117,15 @@ def test_statistics_of_half_precision_are_those_of_single_precision() -> None:
 @pytest.mark.parametrize(
     ("layer", "module"),
     [
-        (nn.WeightNorm(nn.Linear(5, 3)), torch.nn.utils.weight_norm(torch.nn.Linear(5, 3))),
-        (nn.WeightNorm(nn.Bilinear(5, 5, 3)), torch.nn.utils.weight_norm(torch.nn.Bilinear(5, 5, 3))),
+        (nn.WeightNorm(nn.Linear(5, 3)), torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(5, 3))),
+        (nn.WeightNorm(nn.Bilinear(5, 5, 3)), torch.nn.utils.parametrizations.weight_norm(torch.nn.Bilinear(5, 5, 3))),
     ],
     ids=["a matrix", "a kernel of three axes"],
 )
 def test_a_normed_weight_agrees_with_the_module(layer: nn.WeightNorm, module: torch.nn.Module) -> None:
     is_matrix = isinstance(layer.layer, nn.Linear)
-    names = {"weight_g": "weight_g", "weight_v": "weight_v", "bias": "bias"}
+    stem = "parametrizations.weight.original"
+    names = {"weight_g": f"{stem}0", "weight_v": f"{stem}1", "bias": "bias"}
     found = {ours: dict(module.named_parameters())[theirs] for ours, theirs in names.items()}
 
     def ours(array: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ from tests.nn.agreement import arrays, close, run
 
 import snell as sn
 from snell import nn
-from snell.errors import ConfigError, ShapeError
+from snell.errors import ConfigError, GraphError, ShapeError
 
 KEY = sn.random.key(0)
 
@@ -61,6 +61,11 @@ def test_layers_are_values() -> None:
     layer = nn.Linear(3, 4, sn.relu)
     assert layer == nn.Linear(3, 4, sn.relu) != nn.Linear(3, 4)
     assert len({nn.Chain(layer, head=layer), nn.Chain(layer, head=layer), nn.Chain(layer, layer)}) == 2
+    assert nn.LayerNorm([2, 3]) == nn.LayerNorm((2, 3))  # type: ignore[arg-type]  # as people write it elsewhere
+    assert (
+        repr(nn.Chain(nn.Dropout(0.1), head=nn.Lambda(len)))
+        == "Chain(Dropout(rate=0.1), head=Lambda(function=<built-in function len>))"
+    )
     with pytest.raises(FrozenInstanceError):
         layer.bias = False  # type: ignore[misc]
 
@@ -127,9 +132,39 @@ def test_an_input_that_does_not_fit_is_refused(layer: nn.Layer, shape: tuple[int
         layer(np.zeros(shape, np.float32), params, state, train=True)
 
 
+def test_numbers_that_are_missing_or_of_another_model_are_named() -> None:
+    model = nn.Chain(nn.Linear(5, 4), nn.Dropout(0.5), nn.BatchNorm(4))
+    params, state = model.init(KEY)
+    x = np.zeros((2, 5), np.float32)
+    with pytest.raises(GraphError, match=r"Linear\(5, 4\) expected 'weight' among its .* received none") as caught:
+        model(x, {}, state)
+    assert caught.value.__notes__ == ["in layer '0'"]
+    with pytest.raises(GraphError, match=r"BatchNorm\(4\) expected 'bias' .* received weight"):
+        model(x, sn.tree.without(params, "2.bias"), state)
+    with pytest.raises(GraphError, match="expected a state with 'key' and 'counter', received none"):
+        model(x, params, {}, train=True)
+    with pytest.raises(ShapeError, match=r"expected weight of shape \(5, 4\), received \(4, 5\)"):
+        model(x, sn.tree.updated(params, "0.weight", np.zeros((4, 5), np.float32)), state)
+    with pytest.raises(GraphError, match="expected weight_g and weight_v under 'layer'"):
+        nn.WeightNorm(nn.Linear(5, 4))(x, params["0"], {})
+
+
+def test_a_layer_that_is_no_dataclass_is_told_to_be_one() -> None:
+    class Plain(nn.Layer):
+        def __call__(self, x: Any, params: Any, state: Any, *, train: bool = False) -> tuple[Any, dict[str, Any]]:
+            return x, {}
+
+    with pytest.raises(GraphError, match="decorate Plain with @dataclass"):
+        Plain().init(KEY)
+
+
 def test_sizes_that_make_no_layer_are_refused() -> None:
     with pytest.raises(ConfigError, match="Linear: expected out_features of at least 1, received 0"):
         nn.Linear(3, 0)
+    with pytest.raises(
+        ConfigError, match="LayerNorm: expected a normalized_shape of sizes from 1 on, received \\(3, 0\\)"
+    ):
+        nn.LayerNorm((3, 0))
     with pytest.raises(ConfigError, match="divides 4 channels, received 3"):
         nn.GroupNorm(3, 4)
     with pytest.raises(ConfigError, match="padding_idx within 4 rows, received 4"):
@@ -148,5 +183,5 @@ def test_stateful_threads_the_state_itself() -> None:
     close(net.state["1"]["running_mean"], state["1"]["running_mean"])
     assert np.asarray(net(x[:2])).shape == (2, 4)
     close(net.state["1"]["running_mean"], state["1"]["running_mean"])
-    with pytest.raises(sn.errors.GraphError, match="inside a function under tracing"):
+    with pytest.raises(GraphError, match="inside a function under tracing"):
         sn.compile(lambda x: net(x))(x)

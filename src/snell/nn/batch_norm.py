@@ -7,12 +7,13 @@ from typing import Any
 
 from snell.dtypes import f32
 from snell.errors import ShapeError
-from snell.frontend import DTypeLike, Tensor, TensorLike, batch_norm, mean, ones, square, zeros
+from snell.frontend import DTypeLike, Tensor, TensorLike, batch_norm, mean, square
 from snell.frontend.ops.elementwise import wide
+from snell.nn.affine import affine_leaves, affine_parameters
 from snell.nn.checking import expect_positive, expect_size
 from snell.nn.label import label
 from snell.nn.layer import Layer, Params, State
-from snell.nn.running_statistics import initial_statistics, moved_statistics
+from snell.nn.running_statistics import initial_statistics, known_statistics, moved_statistics
 from snell.symbolic import as_size, product, show_shape
 
 __all__ = ["BatchNorm"]
@@ -44,9 +45,7 @@ class BatchNorm(Layer):
         expect_positive(self, num_features=self.num_features)
 
     def parameters(self, key: Tensor) -> dict[str, Any]:
-        if not self.affine:
-            return {}
-        return {"weight": ones((self.num_features,), self.dtype), "bias": zeros((self.num_features,), self.dtype)}
+        return affine_parameters((self.num_features,), self.dtype, self.affine, self.affine)
 
     def initial_state(self, key: Tensor) -> dict[str, Any]:
         return dict(initial_statistics(self.num_features)) if self.track_running_stats else {}
@@ -55,10 +54,10 @@ class BatchNorm(Layer):
         self, x: TensorLike, params: Params, state: State, *, train: bool = False
     ) -> tuple[Tensor, dict[str, Any]]:
         given = expect_size(self, x, 1, self.num_features, f"(n, {self.num_features}, …)")
-        weight, bias = params.get("weight"), params.get("bias")
+        weight, bias = affine_leaves(self, params, (self.num_features,), self.affine, self.affine)
         if self.track_running_stats and not train:
-            known = state["running_mean"], state["running_var"]
-            return batch_norm(given, *known, weight, bias, epsilon=self.epsilon), dict(state)
+            average, variance = known_statistics(self, state, self.num_features)
+            return batch_norm(given, average, variance, weight, bias, epsilon=self.epsilon), dict(state)
         axes = tuple(axis for axis in range(given.ndim) if axis != 1)
         count = as_size(product([given.shape[axis] for axis in axes]))
         if train and count == 1:
@@ -72,4 +71,4 @@ class BatchNorm(Layer):
         y = batch_norm(given, average, variance, weight, bias, epsilon=self.epsilon)
         if not self.track_running_stats:
             return y, dict(state)
-        return y, moved_statistics(state, average, variance, count, self.momentum)
+        return y, moved_statistics(self, state, average, variance, count, self.momentum)

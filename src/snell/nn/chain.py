@@ -9,7 +9,7 @@ from typing import Any
 from snell.errors import ConfigError, OutOfRangeError
 from snell.nn.child import call_child
 from snell.nn.layer import Layer, Params, State
-from snell.nn.named_layers import LayerLike, NamedLayers, named_layers
+from snell.nn.named_layers import LayerLike, NamedLayers, container_text, named_layers
 
 __all__ = ["Chain"]
 
@@ -26,6 +26,9 @@ class Chain(Layer):
 
     def __init__(self, *layers: LayerLike, **named: LayerLike) -> None:
         object.__setattr__(self, "layers", named_layers("Chain", layers, named))
+
+    def __repr__(self) -> str:
+        return container_text(self, self.layers)
 
     def children(self) -> Mapping[str, Layer]:
         return dict(self.layers)

@@ -19,7 +19,7 @@ from snell.frontend import (
     unsqueeze,
     where,
 )
-from snell.nn.checking import expect_positive
+from snell.nn.checking import expect_positive, own_leaf
 from snell.nn.initialisers import Initialiser, Normal
 from snell.nn.keys import named_key
 from snell.nn.layer import Layer, Params, State
@@ -63,7 +63,7 @@ class Embedding(Layer):
     def __call__(
         self, x: TensorLike, params: Params, state: State, *, train: bool = False
     ) -> tuple[Tensor, dict[str, Any]]:
-        y = embedding(params["weight"], x)
+        y = embedding(own_leaf(self, params, "weight", (self.num_embeddings, self.embedding_dim)), x)
         if self.padding_idx is not None:
             y = where(unsqueeze(equal(as_tensor(x), self._padding), -1), stop_gradient(y), y)
         return y, dict(state)

@@ -7,12 +7,13 @@ from typing import Any
 
 from snell.dtypes import f32
 from snell.errors import ShapeError
-from snell.frontend import DTypeLike, Tensor, TensorLike, batch_norm, instance_norm, mean, ones, var, zeros
+from snell.frontend import DTypeLike, Tensor, TensorLike, batch_norm, instance_norm, mean, var
 from snell.frontend.ops.elementwise import wide
+from snell.nn.affine import affine_leaves, affine_parameters
 from snell.nn.checking import expect_positive, expect_rank, expect_size
 from snell.nn.label import label
 from snell.nn.layer import Layer, Params, State
-from snell.nn.running_statistics import initial_statistics, moved_statistics
+from snell.nn.running_statistics import initial_statistics, known_statistics, moved_statistics
 from snell.symbolic import as_size, product, show_shape
 
 __all__ = ["InstanceNorm"]
@@ -41,9 +42,7 @@ class InstanceNorm(Layer):
         expect_positive(self, num_features=self.num_features)
 
     def parameters(self, key: Tensor) -> dict[str, Any]:
-        if not self.affine:
-            return {}
-        return {"weight": ones((self.num_features,), self.dtype), "bias": zeros((self.num_features,), self.dtype)}
+        return affine_parameters((self.num_features,), self.dtype, self.affine, self.affine)
 
     def initial_state(self, key: Tensor) -> dict[str, Any]:
         return dict(initial_statistics(self.num_features)) if self.track_running_stats else {}
@@ -53,10 +52,10 @@ class InstanceNorm(Layer):
     ) -> tuple[Tensor, dict[str, Any]]:
         shape = f"(n, {self.num_features}, positions…)"
         given = expect_rank(self, expect_size(self, x, 1, self.num_features, shape), 3, shape)
-        weight, bias = params.get("weight"), params.get("bias")
+        weight, bias = affine_leaves(self, params, (self.num_features,), self.affine, self.affine)
         if self.track_running_stats and not train:
-            known = state["running_mean"], state["running_var"]
-            return batch_norm(given, *known, weight, bias, epsilon=self.epsilon), dict(state)
+            average, variance = known_statistics(self, state, self.num_features)
+            return batch_norm(given, average, variance, weight, bias, epsilon=self.epsilon), dict(state)
         count = as_size(product(list(given.shape[2:])))
         if train and count == 1:
             raise ShapeError(
@@ -68,4 +67,4 @@ class InstanceNorm(Layer):
             return y, dict(state)
         values, positions = wide(given), tuple(range(2, given.ndim))
         average, variance = mean(values, (0, *positions)), mean(var(values, positions), 0)
-        return y, moved_statistics(state, average, variance, count, self.momentum)
+        return y, moved_statistics(self, state, average, variance, count, self.momentum)

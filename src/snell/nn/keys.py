@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from snell.dtypes import u32
+from snell.errors import GraphError
 from snell.frontend import Tensor, TensorLike, as_tensor, random, zeros
 
 __all__ = ["drawn_key", "named_key", "random_state"]
@@ -34,7 +35,12 @@ def random_state(key: TensorLike) -> dict[str, Tensor]:
 def drawn_key(state: Mapping[str, Any]) -> tuple[Tensor, dict[str, Any]]:
     """A key that no other call has, and the state after it: the same state gives the same key again.
 
-    The counter wraps after 2³² calls.
+    The counter wraps after 2³² calls.  Raises GraphError for a state that is no such one.
     """
+    if not {"key", "counter"} <= state.keys():
+        raise GraphError(
+            f"a layer that draws expected a state with 'key' and 'counter', received {', '.join(state) or 'none'}; "
+            "pass what the model's init made"
+        )
     counter = as_tensor(state["counter"])
     return random.fold_in(state["key"], counter), {**state, "counter": counter + 1}

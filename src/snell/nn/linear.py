@@ -9,7 +9,7 @@ from typing import Any
 
 from snell.dtypes import f32
 from snell.frontend import DTypeLike, Tensor, TensorLike, einsum, matmul
-from snell.nn.checking import expect_positive, expect_size, expect_tuple
+from snell.nn.checking import expect_positive, expect_size, expect_tuple, own_leaf
 from snell.nn.initialisers import Initialiser, Uniform
 from snell.nn.keys import named_key
 from snell.nn.layer import Layer, Params, State
@@ -51,8 +51,10 @@ class Linear(Layer):
         self, x: TensorLike, params: Params, state: State, *, train: bool = False
     ) -> tuple[Tensor, dict[str, Any]]:
         given = expect_size(self, x, -1, self.in_features, f"(…, {self.in_features})")
-        y = matmul(given, params["weight"])
-        return activated(y + params["bias"] if self.bias else y, self.activation), dict(state)
+        y = matmul(given, own_leaf(self, params, "weight", (self.in_features, self.out_features)))
+        if self.bias:
+            y = y + own_leaf(self, params, "bias", (self.out_features,))
+        return activated(y, self.activation), dict(state)
 
 
 @dataclass(frozen=True)
@@ -80,8 +82,7 @@ class Bilinear(Layer):
 
     def parameters(self, key: Tensor) -> dict[str, Any]:
         usual = Uniform(-1.0 / math.sqrt(self.in1_features), 1.0 / math.sqrt(self.in1_features))
-        shape = (self.out_features, self.in1_features, self.in2_features)
-        found = {"weight": (self.weight_init or usual)(named_key(key, "weight"), shape, self.dtype)}
+        found = {"weight": (self.weight_init or usual)(named_key(key, "weight"), self._shape, self.dtype)}
         if self.bias:
             found["bias"] = (self.bias_init or usual)(named_key(key, "bias"), (self.out_features,), self.dtype)
         return found
@@ -92,8 +93,14 @@ class Bilinear(Layer):
         first, second = expect_tuple(self, x, 2)
         left = expect_size(self, first, -1, self.in1_features, f"(…, {self.in1_features}) first")
         right = expect_size(self, second, -1, self.in2_features, f"(…, {self.in2_features}) second")
-        y = einsum("...i,oij,...j->...o", left, params["weight"], right)
-        return activated(y + params["bias"] if self.bias else y, self.activation), dict(state)
+        y = einsum("...i,oij,...j->...o", left, own_leaf(self, params, "weight", self._shape), right)
+        if self.bias:
+            y = y + own_leaf(self, params, "bias", (self.out_features,))
+        return activated(y, self.activation), dict(state)
+
+    @property
+    def _shape(self) -> tuple[int, int, int]:
+        return self.out_features, self.in1_features, self.in2_features
 
 
 def activated(y: Tensor, activation: Activation | None) -> Tensor:

@@ -7,9 +7,10 @@ from typing import Any
 
 from snell.errors import ConfigError
 from snell.nn.function import Lambda
+from snell.nn.label import shown
 from snell.nn.layer import Layer
 
-__all__ = ["LayerLike", "NamedLayers", "named_layers"]
+__all__ = ["LayerLike", "NamedLayers", "container_text", "named_layers"]
 
 LayerLike = Layer | Callable[[Any], Any]
 NamedLayers = tuple[tuple[str, Layer], ...]
@@ -32,3 +33,10 @@ def named_layers(container: str, layers: Sequence[LayerLike], named: Mapping[str
             )
         found[name] = layer if isinstance(layer, Layer) else Lambda(layer)
     return tuple(found.items())
+
+
+def container_text(container: Layer, layers: NamedLayers, **options: Any) -> str:
+    """`Chain(Linear(2, 3), head=Linear(3, 1))`: what makes the container."""
+    given = [repr(layer) if name == str(place) else f"{name}={layer!r}" for place, (name, layer) in enumerate(layers)]
+    given += [f"{name}={shown(value)}" for name, value in options.items() if value is not None]
+    return f"{type(container).__name__}({', '.join(given)})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -14,10 +15,9 @@ from snell.frontend import (
     as_tensor,
     group_norm,
     layer_norm,
-    ones,
     rms_norm,
-    zeros,
 )
+from snell.nn.affine import affine_leaves, affine_parameters
 from snell.nn.checking import expect_positive, expect_size
 from snell.nn.label import label
 from snell.nn.layer import Layer, Params, State
@@ -41,16 +41,20 @@ class LayerNorm(Layer):
     bias: bool = True
     dtype: DTypeLike = f32
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "normalized_shape", _checked(self, self.normalized_shape))
+
     def parameters(self, key: Tensor) -> dict[str, Any]:
         shape = _as_tuple(self.normalized_shape)
-        return _affine(shape, self.dtype, self.affine, self.affine and self.bias)
+        return affine_parameters(shape, self.dtype, self.affine, self.affine and self.bias)
 
     def __call__(
         self, x: TensorLike, params: Params, state: State, *, train: bool = False
     ) -> tuple[Tensor, dict[str, Any]]:
-        given, axes = _trailing(self, x, _as_tuple(self.normalized_shape))
-        y = layer_norm(given, params.get("weight"), params.get("bias"), epsilon=self.epsilon, axis=axes)
-        return y, dict(state)
+        shape = _as_tuple(self.normalized_shape)
+        given, axes = _trailing(self, x, shape)
+        weight, bias = affine_leaves(self, params, shape, self.affine, self.affine and self.bias)
+        return layer_norm(given, weight, bias, epsilon=self.epsilon, axis=axes), dict(state)
 
 
 @dataclass(frozen=True)
@@ -67,15 +71,20 @@ class RMSNorm(Layer):
     affine: bool = True
     dtype: DTypeLike = f32
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "normalized_shape", _checked(self, self.normalized_shape))
+
     def parameters(self, key: Tensor) -> dict[str, Any]:
-        return _affine(_as_tuple(self.normalized_shape), self.dtype, self.affine, False)
+        return affine_parameters(_as_tuple(self.normalized_shape), self.dtype, self.affine, False)
 
     def __call__(
         self, x: TensorLike, params: Params, state: State, *, train: bool = False
     ) -> tuple[Tensor, dict[str, Any]]:
-        given, axes = _trailing(self, x, _as_tuple(self.normalized_shape))
+        shape = _as_tuple(self.normalized_shape)
+        given, axes = _trailing(self, x, shape)
+        weight, _ = affine_leaves(self, params, shape, self.affine, False)
         epsilon = _machine_epsilon(given) if self.epsilon is None else self.epsilon
-        return rms_norm(given, params.get("weight"), epsilon=epsilon, axis=axes), dict(state)
+        return rms_norm(given, weight, epsilon=epsilon, axis=axes), dict(state)
 
 
 @dataclass(frozen=True)
@@ -102,29 +111,33 @@ class GroupNorm(Layer):
             )
 
     def parameters(self, key: Tensor) -> dict[str, Any]:
-        return _affine((self.num_channels,), self.dtype, self.affine, self.affine)
+        return affine_parameters((self.num_channels,), self.dtype, self.affine, self.affine)
 
     def __call__(
         self, x: TensorLike, params: Params, state: State, *, train: bool = False
     ) -> tuple[Tensor, dict[str, Any]]:
         given = expect_size(self, x, 1, self.num_channels, f"(n, {self.num_channels}, …)")
-        y = group_norm(given, self.num_groups, params.get("weight"), params.get("bias"), epsilon=self.epsilon)
-        return y, dict(state)
+        weight, bias = affine_leaves(self, params, (self.num_channels,), self.affine, self.affine)
+        return group_norm(given, self.num_groups, weight, bias, epsilon=self.epsilon), dict(state)
+
+
+def _checked(layer: Layer, shape: int | Sequence[int]) -> int | tuple[int, ...]:
+    """The shape as it is kept: a list, which has no hash, as a tuple."""
+    kept = shape if isinstance(shape, int) else tuple(shape)
+    sizes = _as_tuple(kept)
+    if not sizes or min(sizes) < 1:
+        raise ConfigError(f"{type(layer).__name__}: expected a normalized_shape of sizes from 1 on, received {shape}")
+    return kept
 
 
 def _as_tuple(shape: int | tuple[int, ...]) -> tuple[int, ...]:
     return (shape,) if isinstance(shape, int) else shape
 
 
-def _affine(shape: tuple[int, ...], dtype: DTypeLike, weight: bool, bias: bool) -> dict[str, Any]:
-    found = {"weight": ones(shape, dtype)} if weight else {}
-    return {**found, "bias": zeros(shape, dtype)} if bias else found
-
-
 def _trailing(layer: Layer, x: TensorLike, shape: tuple[int, ...]) -> tuple[Tensor, tuple[int, ...]]:
     """x, which ends in the shape, and the axes of that."""
     tensor = as_tensor(x)
-    if not shape or tensor.shape[-len(shape) :] != shape:
+    if tensor.shape[-len(shape) :] != shape:
         raise ShapeError(
             f"{label(layer)} expected x of shape (…, {', '.join(map(str, shape))}), "
             f"received {tensor.dtype}{show_shape(tensor.shape)}"

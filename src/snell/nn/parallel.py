@@ -11,7 +11,7 @@ from snell.frontend import add, maximum
 from snell.nn.checking import expect_positive, expect_tuple
 from snell.nn.child import call_child
 from snell.nn.layer import Layer, Params, State
-from snell.nn.named_layers import LayerLike, NamedLayers, named_layers
+from snell.nn.named_layers import LayerLike, NamedLayers, container_text, named_layers
 
 __all__ = ["Branch", "Combine", "Maxout", "Parallel", "SkipConnection"]
 
@@ -31,6 +31,9 @@ class Parallel(Layer):
     def __init__(self, *layers: LayerLike, combine: Combine | None = None, **named: LayerLike) -> None:
         object.__setattr__(self, "layers", named_layers("Parallel", layers, named))
         object.__setattr__(self, "combine", combine)
+
+    def __repr__(self) -> str:
+        return container_text(self, self.layers, combine=self.combine)
 
     def children(self) -> Mapping[str, Layer]:
         return dict(self.layers)
@@ -54,6 +57,9 @@ class Branch(Layer):
     def __init__(self, *layers: LayerLike, combine: Combine | None = None, **named: LayerLike) -> None:
         object.__setattr__(self, "layers", named_layers("Branch", layers, named))
         object.__setattr__(self, "combine", combine)
+
+    def __repr__(self) -> str:
+        return container_text(self, self.layers, combine=self.combine)
 
     def children(self) -> Mapping[str, Layer]:
         return dict(self.layers)
@@ -87,6 +93,9 @@ class Maxout(Layer):
     def __init__(self, *layers: LayerLike, **named: LayerLike) -> None:
         object.__setattr__(self, "layers", named_layers("Maxout", layers, named))
         expect_positive(self, children=len(self.layers))
+
+    def __repr__(self) -> str:
+        return container_text(self, self.layers)
 
     def children(self) -> Mapping[str, Layer]:
         return dict(self.layers)

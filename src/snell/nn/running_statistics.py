@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from snell.dtypes import f32, i64
-from snell.frontend import Tensor, TensorLike, as_tensor, astype, maximum, ones, size_of, stop_gradient, zeros
+from snell.frontend import Tensor, astype, maximum, ones, size_of, stop_gradient, zeros
+from snell.nn.checking import own_leaf
 from snell.nn.layer import State
 from snell.symbolic import Size
 
-__all__ = ["initial_statistics", "moved_statistics"]
+__all__ = ["initial_statistics", "known_statistics", "moved_statistics"]
 
 
 def initial_statistics(features: int) -> dict[str, Tensor]:
@@ -21,26 +22,30 @@ def initial_statistics(features: int) -> dict[str, Tensor]:
     }
 
 
+def known_statistics(layer: Any, state: State, features: int) -> tuple[Tensor, Tensor]:
+    """The running mean and variance of a layer."""
+    return own_leaf(layer, state, "running_mean", (features,)), own_leaf(layer, state, "running_var", (features,))
+
+
 def moved_statistics(
-    state: State, mean: Tensor, variance: Tensor, count: Size, momentum: float | None
+    layer: Any, state: State, mean: Tensor, variance: Tensor, count: Size, momentum: float | None
 ) -> dict[str, Any]:
-    """The state after a batch whose mean and variance, of `count` numbers a channel, these are.
+    """The state of a layer after a batch whose mean and variance, of `count` numbers a channel, these are.
 
     Each statistic moves towards the batch's by the fraction `momentum`, or to the average of all batches for None; the
     variance is taken to that of count - 1, as in PyTorch.
     """
-    batches = as_tensor(state["num_batches_tracked"]) + 1
+    batches = own_leaf(layer, state, "num_batches_tracked", ()) + 1
     fraction = 1.0 / astype(batches, f32) if momentum is None else momentum
     numbers = astype(size_of(count), f32)
     # One number a channel, which only a symbolic size lets through, has variance 0, not 0 / 0 for ever.
     unbiased = variance * (numbers / maximum(numbers - 1.0, 1.0))
     return {
-        "running_mean": _towards(state["running_mean"], mean, fraction),
-        "running_var": _towards(state["running_var"], unbiased, fraction),
+        "running_mean": _towards(own_leaf(layer, state, "running_mean", mean.shape), mean, fraction),
+        "running_var": _towards(own_leaf(layer, state, "running_var", mean.shape), unbiased, fraction),
         "num_batches_tracked": batches,
     }
 
 
-def _towards(running: TensorLike, found: Tensor, fraction: float | Tensor) -> Tensor:
-    kept = as_tensor(running)
+def _towards(kept: Tensor, found: Tensor, fraction: float | Tensor) -> Tensor:
     return astype(kept * (1.0 - fraction) + stop_gradient(found) * fraction, kept.dtype)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from snell.errors import ConfigError
+from snell.errors import ConfigError, GraphError
 from snell.frontend import Tensor, TensorLike, as_tensor, sqrt, square
 from snell.nn.child import call_child, parameters_of
 from snell.nn.label import label
@@ -41,9 +41,15 @@ class WeightNorm(Layer):
 
     def __call__(self, x: Any, params: Params, state: State, *, train: bool = False) -> tuple[Any, dict[str, Any]]:
         length, direction = f"{self.name}_g", f"{self.name}_v"
-        own = {name: leaf for name, leaf in params["layer"].items() if name not in (length, direction)}
-        v = as_tensor(params["layer"][direction])
-        own[self.name] = v * (params["layer"][length] / self._norms(v))
+        given = params.get("layer", {})
+        if not {length, direction} <= given.keys():
+            raise GraphError(
+                f"{label(self)} expected {length} and {direction} under 'layer', received {', '.join(given) or 'none'}; "
+                "pass what the model's init made"
+            )
+        own = {name: leaf for name, leaf in given.items() if name not in (length, direction)}
+        v = as_tensor(given[direction])
+        own[self.name] = v * (given[length] / self._norms(v))
         return call_child(self.children(), "layer", x, {"layer": own}, state, train=train)
 
     def _norms(self, direction: TensorLike) -> Tensor:
