@@ -137,7 +137,7 @@ def test_attention_drops_weights_and_keeps_their_sum_on_average() -> None:
     np.testing.assert_allclose(kept, np.round(kept), atol=1e-3)
     assert abs(found.mean() - 1) < 0.02
     assert found.std() > 0.01
-    with pytest.raises(ConfigError, match="a dropout_key to draw from; received 0.4 and no key"):
+    with pytest.raises(ConfigError, match=r"a dropout_key to draw from; received 0\.4 and no key"):
         sn.scaled_dot_product_attention(tensor(q), k, v, dropout=0.4)
 
 

@@ -87,7 +87,11 @@ def attend_before(module: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
 CASES = {
     "itself": Case(nn.MultiHeadAttention(12, 3), torch_attention(12, 3), X, of_packed, attend),
     "causal, no bias": Case(
-        nn.MultiHeadAttention(12, 2, causal=True, bias=False), torch_attention(12, 2, bias=False), X, of_packed, attend_before
+        nn.MultiHeadAttention(12, 2, causal=True, bias=False),
+        torch_attention(12, 2, bias=False),
+        X,
+        of_packed,
+        attend_before,
     ),
     "a memory of other widths": Case(
         nn.MultiHeadAttention(12, 4, key_dim=5, value_dim=6),

@@ -121,5 +121,7 @@ def test_options_that_mean_nothing_are_errors_that_name_the_layer(make: Any, mes
 @pytest.mark.parametrize("shape", [(2, 4, 7, 7), (2, 3, 7)])
 def test_an_input_of_other_channels_or_axes_is_an_error_that_shows_both(shape: tuple[int, ...]) -> None:
     layer = nn.Conv2d(3, 8, 3)
-    with pytest.raises(ShapeError, match=r"Conv2d\(3, 8, 3\) expected x of shape \(n, 3, height, width\), received f64"):
+    with pytest.raises(
+        ShapeError, match=r"Conv2d\(3, 8, 3\) expected x of shape \(n, 3, height, width\), received f64"
+    ):
         layer(floats(*shape), layer.parameters(sn.random.key(0)), {})

@@ -81,7 +81,9 @@ class Block(torch.nn.Module):
 
 
 def of_block(named: dict[str, np.ndarray]) -> Any:
-    packed = zip(np.split(named["attention.in_proj_weight"], 3), np.split(named["attention.in_proj_bias"], 3), strict=True)
+    packed = zip(
+        np.split(named["attention.in_proj_weight"], 3), np.split(named["attention.in_proj_bias"], 3), strict=True
+    )
     attention = {
         name: {"weight": weight.T, "bias": bias}
         for name, (weight, bias) in zip(("q_proj", "k_proj", "v_proj"), packed, strict=True)

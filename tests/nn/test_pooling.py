@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from tests.nn.torch_layers import Case, Outcome, floats, outcomes
@@ -123,3 +124,23 @@ def test_options_that_mean_nothing_are_errors_that_name_the_layer(make: Any, mes
 def test_an_input_of_another_shape_is_an_error_that_shows_it(layer: nn.Layer, shape: Any, message: str) -> None:
     with pytest.raises(ShapeError, match=message):
         layer(floats(*shape), {}, {})
+
+
+def test_elements_that_share_an_adaptive_maximum_share_its_gradient_and_second_derivatives_exist() -> None:
+    x = np.zeros((1, 1, 5))
+    pooled = sn.compile(sn.grad(lambda x: (sn.adaptive_max_pool(x, 3) * np.arange(1.0, 4.0)).sum()))
+    # The windows are 0…1, 1…3 and 3…4.
+    expected = [1 / 2, 1 / 2 + 2 / 3, 2 / 3, 2 / 3 + 3 / 2, 3 / 2]
+    np.testing.assert_allclose(np.asarray(pooled(x))[0, 0], expected)
+
+    def objective(x: sn.Tensor) -> sn.Tensor:
+        return (sn.adaptive_avg_pool(x, 3) ** 2).sum() + (sn.adaptive_max_pool(x, 3) ** 3).sum()
+
+    def of_torch(x: torch.Tensor) -> torch.Tensor:
+        mean, greatest = torch.nn.functional.adaptive_avg_pool1d(x, 3), torch.nn.functional.adaptive_max_pool1d(x, 3)
+        return (mean**2).sum() + (greatest**3).sum()
+
+    point, direction = floats(1, 2, 5), floats(1, 2, 5, seed=1)
+    _, found = sn.compile(lambda x, v: sn.jvp(sn.grad(objective), (x,), (v,)))(point, direction)
+    _, wanted = torch.autograd.functional.hvp(of_torch, torch.from_numpy(point), torch.from_numpy(direction))
+    np.testing.assert_allclose(np.asarray(found), wanted.numpy(), rtol=1e-10)

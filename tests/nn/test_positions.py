@@ -64,7 +64,9 @@ def test_learned_positions_add_their_rows_and_get_their_gradients() -> None:
 
 
 @pytest.mark.parametrize(
-    "layer", [nn.RotaryPositions(8), nn.SinusoidalPositions(8), nn.LearnedPositions(6, 8)], ids=lambda one: type(one).__name__
+    "layer",
+    [nn.RotaryPositions(8), nn.SinusoidalPositions(8), nn.LearnedPositions(6, 8)],
+    ids=lambda one: type(one).__name__,
 )
 def test_counted_positions_go_on_where_the_call_before_ended(layer: Any) -> None:
     params, _ = layer.init(sn.random.key(1))
@@ -94,7 +96,11 @@ def test_there_are_no_learned_positions_beyond_the_last() -> None:
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: nn.RotaryPositions(5), ConfigError, "RotaryPositions: expected an even number of elements, received 5"),
+        (
+            lambda: nn.RotaryPositions(5),
+            ConfigError,
+            "RotaryPositions: expected an even number of elements, received 5",
+        ),
         (lambda: nn.RotaryPositions(16)(X, {}, {}), ShapeError, r"\(…, seq, at least 16\), received f32\(2, 6, 8\)"),
         (lambda: nn.SinusoidalPositions(6)(X, {}, {}), ShapeError, r"\(…, seq, 6\), received f32\(2, 6, 8\)"),
     ],

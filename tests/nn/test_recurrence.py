@@ -80,7 +80,9 @@ CASES = {
     "lstm, two stacked": Case(
         nn.Chain(nn.Recurrence(LSTM), nn.Recurrence(WIDE)), judge(torch.nn.LSTM, num_layers=2), X, stacked, sequence
     ),
-    "lstm in both directions": Case(nn.Bidirectional(LSTM), judge(torch.nn.LSTM, bidirectional=True), X, both, sequence),
+    "lstm in both directions": Case(
+        nn.Bidirectional(LSTM), judge(torch.nn.LSTM, bidirectional=True), X, both, sequence
+    ),
     "lstm in both directions, last outputs": Case(
         nn.Bidirectional(LSTM, return_sequence=False), judge(torch.nn.LSTM, bidirectional=True), X, both, last_of_both
     ),
@@ -189,11 +191,20 @@ def test_a_longer_sequence_is_no_larger_a_program() -> None:
         (lambda: nn.Recurrence(nn.Linear(5, 4)), ConfigError, r"Recurrence expected a Cell.*received Linear"),
         (lambda: nn.Bidirectional(LSTM, nn.GRUCell(6, 4)), ConfigError, "expected cells of one input_size"),
         (lambda: nn.LSTMCell(5, 0), ConfigError, "LSTMCell: expected hidden_size of at least 1"),
-        (lambda: run(nn.Recurrence(LSTM), X[..., :3]), ShapeError, r"LSTMCell\(5, 4.*\(…, 5\), received f64\(3, 7, 3\)"),
+        (
+            lambda: run(nn.Recurrence(LSTM), X[..., :3]),
+            ShapeError,
+            r"LSTMCell\(5, 4.*\(…, 5\), received f64\(3, 7, 3\)",
+        ),
         (
             lambda: run(nn.Recurrence(GRU), (X, floats(3, 6))),
             ShapeError,
             r"GRUCell\(5, 4.*expected a carry of shape \(3, 4\) beside its input, received \(3, 6\)",
+        ),
+        (
+            lambda: run(nn.Recurrence(LSTM), (X, floats(3, 4))),
+            ShapeError,
+            r"expected a carry of shape \(\(3, 4\), \(3, 4\)\) beside its input, received \(3, 4\)",
         ),
     ],
 )

@@ -20,6 +20,7 @@ MODEL = nn.Chain(embedding=nn.Embedding(6, 4), body=nn.Linear(4, 4, sn.tanh), he
 def test_a_tied_head_is_the_transposed_table_and_gradients_add() -> None:
     tied = nn.share(MODEL, {"head.weight": "embedding.weight.T"})
     params, state = tied.init(KEY)
+    assert str(tied).splitlines()[0] == "Shared((head.weight ← embedding.weight.T,))  50"
     assert sn.tree.paths(params) == [("body", "bias"), ("body", "weight"), ("embedding", "weight"), ("head", "bias")]
 
     def loss(params: Any) -> Any:

@@ -201,7 +201,8 @@ class MultiHeadAttention(Layer):
         lengths = [one.shape[-2] for one in checked]
         if lengths[1] != lengths[2] or (self.cache is not None and lengths[0] != lengths[1]):
             raise ShapeError(
-                f"{label(self)} expected as many keys as values" + (" and queries" if self.cache is not None else "")
+                f"{label(self)} expected as many keys as values"
+                + (" and queries" if self.cache is not None else "")
                 + f", received {lengths[0]} queries, {lengths[1]} keys and {lengths[2]} values"
             )
         return AttentionInput(*checked, given.mask)

@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
+from snell import trees
 from snell.dtypes import f32
 from snell.errors import ShapeError
 from snell.frontend import DTypeLike, Tensor, TensorLike, as_tensor, matmul, sigmoid, split, tanh, zeros
-from snell.frontend.shapes import SizeLike, as_shape
+from snell.frontend.shapes import SizeLike
 from snell.nn.checking import expect_positive, expect_size
 from snell.nn.initialisers import Initialiser, Uniform
 from snell.nn.keys import named_key
@@ -31,9 +32,8 @@ __all__ = ["Cell", "GRUCell", "LSTMCell", "RNNCell"]
 class Cell(Layer):
     """One step over time: (…, input_size) and a carry → the next carry.
 
-    As a layer its x is an input, met by a carry of zeros, or a pair (input, carry), and its result is the next carry; `Recurrence`
-    walks it along a sequence.  A cell of one's own says `gates`, `step`, and, where its carry is more than one tensor (…,
-    hidden_size), `initial_carry` and `output`.
+    As a layer its x is an input, met by a carry of zeros, or a pair (input, carry), and its result is the next carry;
+    `Recurrence` walks it along a sequence.
 
     Parameters: `weight_ih` (input_size, gates·hidden_size), `weight_hh` (hidden_size, gates·hidden_size), and `bias_ih` and
     `bias_hh` (gates·hidden_size,), uniform in ±1/√hidden_size.  Raises ShapeError for an input or a carry of another width.
@@ -90,14 +90,10 @@ class Cell(Layer):
 
     @final
     def expect_carry(self, carry: Any, leading: Sequence[SizeLike]) -> None:
-        """ShapeError unless a carry has the leading axes of the input and the width of the cell."""
-        shown = as_tensor(self.output(carry))
-        wanted = as_shape((*leading, self.hidden_size))
-        if shown.shape != wanted:
-            raise ShapeError(
-                f"{label(self)} expected a carry of shape {show_shape(wanted)} beside its input, received "
-                f"{show_shape(shown.shape)}"
-            )
+        """ShapeError unless a carry is a tree like the initial one, of the input's leading axes and the cell's width."""
+        wanted, received = _shapes(self.initial_carry(leading, self.dtype)), _shapes(carry)
+        if received != wanted:
+            raise ShapeError(f"{label(self)} expected a carry of shape {wanted} beside its input, received {received}")
 
 
 @final
@@ -181,6 +177,11 @@ class GRUCell(Cell):
 
     def output(self, carry: Any) -> Tensor:
         return carry
+
+
+def _shapes(carry: Any) -> str:
+    """The shape of a carry, or the tree of the shapes of several tensors."""
+    return str(trees.map(lambda leaf: show_shape(as_tensor(leaf).shape), carry)).replace("'", "")
 
 
 def _product(cell: Cell, x: TensorLike, params: Params) -> Tensor:

@@ -27,7 +27,9 @@ class _Options(Protocol):
     def dtype(self) -> DTypeLike: ...
 
 
-def kernel_parameters(layer: _Options, key: Tensor, channels: tuple[int, int], window: tuple[int, ...]) -> dict[str, Any]:
+def kernel_parameters(
+    layer: _Options, key: Tensor, channels: tuple[int, int], window: tuple[int, ...]
+) -> dict[str, Any]:
     """`weight` (*channels, *window) and `bias` (out,), by default uniform within ±1/√(elements of weight[0]).
 
     PyTorch's default, Kaiming's uniform initialisation with slope √5, is the same for both layouts.

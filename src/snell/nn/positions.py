@@ -114,7 +114,7 @@ class LearnedPositions(Layer):
     embedding_dim: int
     _: KW_ONLY
     counted: bool = False
-    weight_init: Initialiser = Normal(0.0, 0.02)
+    weight_init: Initialiser | None = None
     dtype: DTypeLike = f32
 
     def __post_init__(self) -> None:
@@ -122,7 +122,8 @@ class LearnedPositions(Layer):
 
     def parameters(self, key: Tensor) -> dict[str, Any]:
         shape = (self.num_positions, self.embedding_dim)
-        return {"weight": self.weight_init(named_key(key, "weight"), shape, self.dtype)}
+        usual = Normal(0.0, 0.02)
+        return {"weight": (self.weight_init or usual)(named_key(key, "weight"), shape, self.dtype)}
 
     def initial_state(self, key: Tensor) -> dict[str, Any]:
         return _initial_length(self.counted)

@@ -24,6 +24,9 @@ class _Tie:
     source: trees.Path
     transposed: bool
 
+    def __repr__(self) -> str:
+        return f"{'.'.join(self.target)} ← {'.'.join(self.source)}{'.T' * self.transposed}"
+
 
 @dataclass(frozen=True)
 class Shared(Layer):
@@ -32,8 +35,11 @@ class Shared(Layer):
     It has the children, paths and state of the model; `params` lack the leaves that are shared with others.
     """
 
-    model: Layer
-    ties: tuple[_Tie, ...] = field(repr=False)
+    model: Layer = field(repr=False)
+    ties: tuple[_Tie, ...]
+
+    def __repr__(self) -> str:
+        return f"Shared({self.model!r}, {', '.join(map(repr, self.ties))})"
 
     def children(self) -> Mapping[str, Layer]:
         return self.model.children()

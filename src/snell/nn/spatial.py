@@ -63,4 +63,3 @@ def image_of(layer: Layer, x: TensorLike, rank: int | None = None, channels: int
             f"received {image.dtype}{show_shape(image.shape)}"
         )
     return image
-

@@ -1,22 +1,25 @@
 """Adaptive pooling: windows chosen so that the result has given extents, whatever the extents of the image.
 
 Position i of an axis of n elements that becomes m reads the elements ⌊i·n/m⌋ … ⌈(i+1)·n/m⌉ - 1, as in PyTorch: windows may
-overlap, and their lengths differ by at most one where m does not divide n.
+overlap, and their lengths differ by at most one where m does not divide n.  Element p is read by the windows
+⌊p·m/n⌋ … ⌈(p+1)·m/n⌉ - 1, the same rule with n and m exchanged, so gradients are sums over such windows too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from snell.dtypes import bool_
 from snell.errors import ShapeError
-from snell.frontend.ops.comparison import where
+from snell.frontend.custom import custom_vjp
+from snell.frontend.ops.comparison import equal, logical_and, maximum, where
 from snell.frontend.ops.creation import full_like, ones
-from snell.frontend.ops.elementwise import astype, divide, wide
+from snell.frontend.ops.elementwise import astype, divide, multiply, wide
+from snell.frontend.ops.movement import reshape, unsqueeze
 from snell.frontend.ops.reduction import max as max_of
 from snell.frontend.ops.reduction import mean, raw_sum
-from snell.frontend.promotion import as_tensor, lift, promote_float
+from snell.frontend.promotion import as_tensor, promote_float
 from snell.frontend.shapes import known_size
 from snell.frontend.tensor import Tensor, TensorLike
 from snell.symbolic import Expr, Shape, Size, View, as_expr, as_size, coordinates, show_shape
@@ -33,16 +36,8 @@ def adaptive_avg_pool(x: TensorLike, size: AdaptiveSize) -> Tensor:
     Raises ShapeError where a size is below 1, SymbolicError for an extent known at run time alone that no size divides.
     """
     (tensor,) = promote_float(x)
-    values = wide(tensor)
-    view, axes = _windows(tensor.shape, size)
-    seen = values.seen_through(values.operand.view.then(view))
-    if not view.guards:
-        return astype(mean(seen, axes), tensor.dtype)
-    _, whole = lift(values, ones(values.shape[2:], values.dtype))
-    counted, counted_axes = _windows((1, 1, *values.shape[2:]), size)
-    counts = whole.reshape(1, 1, *whole.shape)
-    counts = raw_sum(counts.seen_through(counts.operand.view.then(counted)), counted_axes)
-    return astype(divide(raw_sum(seen, axes), counts), tensor.dtype)
+    result = _pooled(wide(tensor), size, mean, _means_along)
+    return astype(result, tensor.dtype)
 
 
 def adaptive_max_pool(x: TensorLike, size: AdaptiveSize) -> Tensor:
@@ -50,32 +45,35 @@ def adaptive_max_pool(x: TensorLike, size: AdaptiveSize) -> Tensor:
 
     Raises ShapeError where a size is below 1, SymbolicError for an extent known at run time alone that no size divides.
     """
-    tensor = as_tensor(x)
-    view, axes = _windows(tensor.shape, size)
-    seen = tensor.seen_through(tensor.operand.view.then(view))
-    if view.guards:
-        inside = full_like(tensor, True, bool_)
-        seen = where(inside.seen_through(inside.operand.view.then(view)), seen, tensor.dtype.lowest)
-    return max_of(seen, axes)
+    return _pooled(as_tensor(x), size, max_of, _maxima_along)
 
 
-def _windows(shape: Shape, size: AdaptiveSize) -> tuple[View, range]:
-    """(n, c, *positions, *window) of an image, guarded where a window is shorter than the longest; the window's axes."""
-    rank = len(shape) - 2
-    targets = _targets(shape, size)
-    ratios = [_ratio(extent, target) for extent, target in zip(shape[2:], targets, strict=True)]
-    lengths = [_longest(elements, windows) for elements, windows in ratios]
-    seen: Shape = (*shape[:2], *targets, *lengths)
-    place = coordinates(seen)
-    indices = [*place[:2]]
-    guards: list[Expr] = []
-    for k, (elements, windows) in enumerate(ratios):
-        first = place[2 + k] * elements // windows
-        end = ((place[2 + k] + 1) * elements + (windows - 1)) // windows
-        indices.append(first + place[2 + rank + k])
-        if windows != 1 and lengths[k] != 1:
-            guards.append(end - 1 - indices[-1])
-    return View(seen, tuple(indices), tuple(guards)), range(2 + rank, 2 + 2 * rank)
+def _pooled(
+    x: Tensor,
+    size: AdaptiveSize,
+    reduce: Callable[[Tensor, Sequence[int]], Tensor],
+    reduce_along: Callable[[Tensor, int, int], Tensor],
+) -> Tensor:
+    """Axes that come out even are split into equal windows and reduced at once, the others one after the other."""
+    targets = _targets(x.shape, size)
+    shape: list[Size] = [*x.shape[:2]]
+    windows: list[int] = []
+    uneven: list[tuple[int, int]] = []
+    for axis, (extent, target) in enumerate(zip(x.shape[2:], targets, strict=True), start=2):
+        elements = as_expr(extent) // as_expr(target)
+        if elements * as_expr(target) != as_expr(extent):
+            known_size(extent, "adaptive pooling")
+            uneven.append((axis, known_size(target, "adaptive pooling")))
+            shape.append(extent)
+        elif elements == 1:
+            shape.append(extent)
+        else:
+            windows.append(len(shape) + 1)
+            shape += [target, as_size(elements)]
+    result = reduce(reshape(x, shape), windows) if windows else x
+    for axis, target in uneven:
+        result = reduce_along(result, axis, target)
+    return result
 
 
 def _targets(shape: Shape, size: AdaptiveSize) -> list[Size]:
@@ -91,18 +89,53 @@ def _targets(shape: Shape, size: AdaptiveSize) -> list[Size]:
     return targets
 
 
-def _ratio(extent: Size, target: Size) -> tuple[Expr, int]:
-    """Elements and windows that repeat along an axis, in lowest terms."""
-    quotient = as_expr(extent) // as_expr(target)
-    if quotient * as_expr(target) == as_expr(extent):
-        return quotient, 1
-    ratio = Fraction(known_size(extent, "adaptive pooling"), known_size(target, "adaptive pooling"))
-    return as_expr(ratio.numerator), ratio.denominator
+def _windows(x: Tensor, axis: int, target: int) -> Tensor:
+    """The windows along an axis, in a last axis as long as the longest of them, zeros (false) behind shorter ones."""
+    return x.seen_through(x.operand.view.then(_window_view(x.shape, axis, target)))
 
 
-def _longest(elements: Expr, windows: int) -> Size:
-    """The greatest number of elements of a window."""
-    if windows == 1:
-        return as_size(elements)
-    count = elements.constant
-    return max(-(-(k + 1) * count // windows) - k * count // windows for k in range(windows))
+def _window_view(shape: Shape, axis: int, target: int) -> View:
+    ratio = Fraction(known_size(shape[axis], "adaptive pooling"), target)
+    elements, windows = ratio.numerator, ratio.denominator
+    longest = max(-(-(k + 1) * elements // windows) - k * elements // windows for k in range(windows))
+    seen = (*shape[:axis], target, *shape[axis + 1 :], longest)
+    place = coordinates(seen)
+    read = place[axis] * elements // windows + place[-1]
+    end = ((place[axis] + 1) * elements + (windows - 1)) // windows
+    indices: tuple[Expr, ...] = (*place[:axis], as_expr(read), *place[axis + 1 : -1])
+    guard = as_expr(end - 1 - read)
+    return View(seen, indices, () if guard.is_non_negative() else (guard,))
+
+
+def _means_along(x: Tensor, axis: int, target: int) -> Tensor:
+    extent = known_size(x.shape[axis], "adaptive pooling")
+
+    def sums(values: Tensor) -> tuple[Tensor, tuple[()]]:
+        return raw_sum(_windows(values, axis, target), -1), ()
+
+    def pulled_back(_: tuple[()], cotangent: Tensor) -> tuple[Tensor]:
+        return (raw_sum(_windows(cotangent, axis, extent), -1),)
+
+    counts = raw_sum(_windows(ones((extent,), x.dtype), 0, target), -1)
+    return divide(custom_vjp(sums, pulled_back)(x), reshape(counts, [target, *[1] * (x.ndim - axis - 1)]))
+
+
+def _maxima_along(x: Tensor, axis: int, target: int) -> Tensor:
+    extent = known_size(x.shape[axis], "adaptive pooling")
+    inside = _windows(full_like(x, True, bool_), axis, target)
+
+    def maxima(values: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        greatest = max_of(where(inside, _windows(values, axis, target), values.dtype.lowest), -1)
+        return greatest, (values, greatest)
+
+    def pulled_back(kept: tuple[Tensor, Tensor], cotangent: Tensor) -> tuple[Tensor]:
+        # As for every maximum, elements that share it share its gradient.
+        values, greatest = kept
+        hits = logical_and(inside, equal(_windows(values, axis, target), unsqueeze(greatest, -1)))
+        wide_cotangent = wide(cotangent)
+        shares = divide(wide_cotangent, maximum(raw_sum(astype(hits, wide_cotangent.dtype), -1), 1))
+        is_greatest = equal(unsqueeze(values, -1), _windows(greatest, axis, extent))
+        found = raw_sum(multiply(is_greatest, _windows(shares, axis, extent)), -1)
+        return (astype(found, cotangent.dtype),)
+
+    return custom_vjp(maxima, pulled_back)(x) if x.dtype.is_float else maxima(x)[0]

@@ -270,7 +270,9 @@ def _guarded_start(updated: Tensor, start: Tensor, count: Size, extent: Size, mo
     if mode == "raise":
         trace = updated.trace
         beyond = less(size_of(as_size(as_expr(extent) - count)), start)
-        condition, value = (as_tensor(t, trace).operand for t in (logical_not(logical_or(less(start, 0), beyond)), start))
+        condition, value = (
+            as_tensor(t, trace).operand for t in (logical_not(logical_or(less(start, 0), beyond)), start)
+        )
         message = f"update_rows: {count} rows from {{value}} on do not fit into the cache's extent {extent}"
         trace.check(condition, value, message, updated.operand.node)
     return updated
