@@ -27,6 +27,7 @@ def test_every_error_belongs_to_the_tree_and_says_in_one_sentence_what_it_means(
         ("ContextLengthError", ValueError),
         ("CacheError", OSError),
         ("DonatedError", RuntimeError),
+        ("NonFiniteError", FloatingPointError),
         ("ModelNotFoundError", LookupError),
         ("OfflineError", RuntimeError),
         ("OutOfRangeError", IndexError),

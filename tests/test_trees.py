@@ -124,3 +124,12 @@ def test_leaves_are_selected_by_patterns() -> None:
     assert trees.select(NESTED, "*.bias", "head.?") == {"encoder.0.bias": 2, "head.x": 5, "head.y.value": 6}
     with pytest.raises(GraphError, match="matches 'decoder'"):
         trees.select(NESTED, "decoder")
+
+
+def test_subtrees_lie_where_another_tree_has_its_leaves() -> None:
+    structure = trees.flatten({"a": 1, "b": [2, 3]})[1]
+    assert trees.flatten_up_to(structure, {"a": {"x": 1}, "b": [None, (4, 5)]}) == [{"x": 1}, None, (4, 5)]
+    with pytest.raises(GraphError, match="at b the tree should be a list with 0, 1, received list with 0"):
+        trees.flatten_up_to(structure, {"a": 1, "b": [2]})
+    with pytest.raises(GraphError, match="at its root the tree should be a dict with a, b, received int"):
+        trees.flatten_up_to(structure, 3)

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from snell import config, dtypes, errors, io, llm, nn, targets, trees
+    from snell import config, dtypes, errors, io, llm, losses, nn, optim, targets, train, trees
     from snell import trees as tree
     from snell.engine.array import Array
     from snell.engine.default_engine import default_engine, load
@@ -32,9 +32,7 @@ _PUBLIC = {
     "load": ("snell.engine.default_engine", "load"),
 }
 _MODULES = {
-    "io": "snell.io",
-    "llm": "snell.llm",
-    "nn": "snell.nn",
+    **{name: f"snell.{name}" for name in ("io", "llm", "losses", "nn", "optim", "train")},
     "random": "snell.frontend.ops.random",
     "tree": "snell.trees",
 }

@@ -13,6 +13,7 @@
     ├── ContextLengthError     (also ValueError)
     ├── CacheError             (also OSError)
     ├── DonatedError           (also RuntimeError)
+    ├── NonFiniteError         (also FloatingPointError)
     ├── ModelNotFoundError     (also LookupError)
     ├── OfflineError           (also RuntimeError)
     └── OutOfRangeError        (also IndexError)
@@ -31,6 +32,7 @@ __all__ = [
     "FileFormatError",
     "GraphError",
     "ModelNotFoundError",
+    "NonFiniteError",
     "OfflineError",
     "OutOfRangeError",
     "ShapeError",
@@ -91,6 +93,13 @@ class CacheError(SnellError, OSError):
 
 class DonatedError(SnellError, RuntimeError):
     """An array was read after its memory had been donated to an executable."""
+
+
+class NonFiniteError(SnellError, FloatingPointError):
+    """A value that training needs is infinite or NaN, and the message names where it came from first."""
+
+    # The layer, as the path of its names; None where no single layer made it.
+    path: str | None = None
 
 
 class ModelNotFoundError(SnellError, LookupError):

@@ -17,8 +17,8 @@ from typing import Any, TypeVar, cast
 from snell.errors import GraphError
 
 __all__ = [
-    "Path", "Structure", "at", "flatten", "has", "is_registered", "leaves", "map", "map_with_path", "matches", "paths",
-    "register", "select", "unflatten", "updated", "without",
+    "Path", "Structure", "at", "flatten", "flatten_up_to", "has", "is_registered", "leaves", "map", "map_with_path",
+    "matches", "paths", "register", "select", "unflatten", "updated", "without",
 ]  # fmt: skip
 
 _Class = TypeVar("_Class")
@@ -87,6 +87,16 @@ def unflatten(structure: Structure, values: Iterable[Any]) -> Any:
     if len(given) != structure.count:
         raise GraphError(f"the structure has {structure.count} leaves, received {len(given)} values")
     return _unflatten(structure, iter(given))
+
+
+def flatten_up_to(structure: Structure, tree: Any) -> list[Any]:
+    """The subtrees of `tree` that stand where `structure` has its leaves, in their order.
+
+    Raises GraphError, with the path, where the tree branches otherwise before it gets there.
+    """
+    found: list[Any] = []
+    _collect_subtrees(structure, tree, (), found)
+    return found
 
 
 def leaves(tree: Any) -> list[Any]:
@@ -275,3 +285,18 @@ def _collect_paths(tree: Any, prefix: Path, found: list[Path]) -> None:
         return
     for key, child in zip(parts[0], parts[2], strict=True):
         _collect_paths(child, (*prefix, str(key)), found)
+
+
+def _collect_subtrees(structure: Structure, tree: Any, path: Path, found: list[Any]) -> None:
+    if structure.kind is None:
+        found.append(tree)
+        return
+    parts = _parts(tree)
+    if parts is None or type(tree) is not structure.kind or parts[:2] != (structure.keys, structure.static):
+        keys = "" if parts is None else f" with {', '.join(str(key) for key in parts[0]) or 'nothing in it'}"
+        raise GraphError(
+            f"at {'.'.join(path) or 'its root'} the tree should be a {structure.kind.__name__} with "
+            f"{', '.join(str(key) for key in structure.keys) or 'nothing in it'}, received {type(tree).__name__}{keys}"
+        )
+    for key, inner, child in zip(structure.keys, structure.children, parts[2], strict=True):
+        _collect_subtrees(inner, child, (*path, str(key)), found)

@@ -299,6 +299,13 @@ def test_a_network_and_its_loss_equal_pytorch() -> None:
         close(got, wanted, 1e-10)
 
 
+def test_smooth_functions_made_of_two_branches_have_their_derivative_where_these_meet() -> None:
+    zero = np.zeros(1)
+    close(run(sn.grad(lambda x: sn.softplus(x).sum()), zero), 0.5)
+    close(run(sn.grad(lambda x: sn.log_sigmoid(x).sum()), zero), 0.5)
+    close(run(sn.grad(lambda x: sn.mish(x).sum()), zero), 0.6)
+
+
 def test_what_cannot_be_differentiated_is_a_typed_error() -> None:
     with pytest.raises(ShapeError, match="use vjp"):
         sn.grad(lambda x: x * 2)(X)

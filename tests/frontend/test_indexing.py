@@ -6,7 +6,7 @@ import torch
 from tests.frontend.judge import Interpreter, assert_same, random, run, tensor
 
 import snell.frontend as sn
-from snell.errors import DTypeError, OutOfRangeError, ShapeError
+from snell.errors import DTypeError, OutOfRangeError, ShapeError, UnsupportedError
 from snell.symbolic import Dim
 
 X = random(5, 4, 3)
@@ -224,6 +224,19 @@ def test_rows_that_do_not_fit_the_cache_are_refused() -> None:
     with pytest.raises(OutOfRangeError, match="would end at 9, beyond the cache's extent 8"):
         run(update, specs, [cache, rows], past=6)
     assert len(sn.trace(update, specs).graph.checks) == 1
+
+
+def test_rows_at_a_place_that_is_data_are_dropped_outside_of_the_cache_or_checked() -> None:
+    cache, rows = random(2, 8, 5), random(2, 3, 5, seed=1)
+    dropped = sn.update_rows(tensor(cache), rows, tensor(np.array(6)))
+    np.testing.assert_array_equal(dropped.numpy()[:, 6:], rows[:, :2])
+    fitting = sn.update_rows(tensor(cache), rows, tensor(np.array([5, 0])), mode="raise")
+    np.testing.assert_array_equal(fitting.numpy()[0, 5:], rows[0])
+    for start in (6, -1):
+        with pytest.raises(OutOfRangeError, match=f"3 rows from {start} on do not fit into the cache's extent 8"):
+            sn.update_rows(tensor(cache), rows, tensor(np.array([0, start])), mode="raise").numpy()
+    with pytest.raises(UnsupportedError, match="'raise' or 'zero', received 'clip'"):
+        sn.update_rows(tensor(cache), rows, tensor(np.array(0)), mode="clip")
 
 
 def test_gather_agrees_with_pytorch() -> None:

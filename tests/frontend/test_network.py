@@ -9,7 +9,7 @@ import torch.nn.functional as nnf
 from tests.frontend.judge import assert_same, random, run, tensor
 
 import snell.frontend as sn
-from snell.errors import ShapeError
+from snell.errors import ConfigError, ShapeError
 from snell.symbolic import Dim
 
 
@@ -115,6 +115,30 @@ def test_a_decoder_attends_from_its_place_in_the_cache() -> None:
         starts = tensor(np.array([cached]))
         batched = sn.scaled_dot_product_attention(tensor(q), k, v, is_causal=True, query_offset=starts)
         np.testing.assert_allclose(batched.numpy(), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_attention_weights_are_what_the_values_are_multiplied_with() -> None:
+    k, v = K[:, :2], V[:, :2]
+    mask = np.random.default_rng(0).random((2, 6, 5, 7)) < 0.5
+    mask[0, 0, 2] = False
+    weights = sn.attention_weights(tensor(Q), k, tensor(mask), is_causal=True)
+    assert weights.shape == (2, 6, 5, 7)
+    found = weights.numpy() @ np.repeat(v, 3, 1)
+    attended = sn.scaled_dot_product_attention(tensor(Q), k, v, tensor(mask), is_causal=True)
+    np.testing.assert_allclose(found, attended.numpy(), rtol=1e-5, atol=1e-6)
+    assert (weights.numpy()[0, 0, 2] == 0).all()
+
+
+def test_attention_drops_weights_and_keeps_their_sum_on_average() -> None:
+    q, k, v = np.zeros((1, 4, 50, 8), np.float32), random(1, 2, 200, 8), np.ones((1, 2, 200, 1), np.float32)
+    options = {"dropout": 0.4, "dropout_key": sn.random.key(3)}
+    found = sn.scaled_dot_product_attention(tensor(q), k, v, **options).numpy()
+    kept = found * (0.6 * 200)
+    np.testing.assert_allclose(kept, np.round(kept), atol=1e-3)
+    assert abs(found.mean() - 1) < 0.02
+    assert found.std() > 0.01
+    with pytest.raises(ConfigError, match=r"a dropout_key to draw from; received 0\.4 and no key"):
+        sn.scaled_dot_product_attention(tensor(q), k, v, dropout=0.4)
 
 
 def test_rotary_positions_turn_pairs() -> None:

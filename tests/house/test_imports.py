@@ -16,7 +16,7 @@ OWNERS = {
     "onnx": {"importers"},
     "opt_einsum": {"rewrite"},
     "prometheus_client": {"llm"},
-    "rich": {"cli"},
+    "rich": {"cli", "train"},  # bars: of commands, and of a training loop that is called from Python
     "safetensors": {"importers"},
     "sse_starlette": {"llm"},
     "starlette": {"llm"},
@@ -28,7 +28,7 @@ OWNERS = {
 }
 PEERS = {"jax", "llama_cpp", "onnx", "onnxruntime", "openvino", "torch", "transformers"}
 # Judges and tools of the tests, never of the library.
-FORBIDDEN = {"gguf", "hypothesis", "pytest", "scipy", "sympy", "tinygrad"}
+FORBIDDEN = {"gguf", "hypothesis", "optax", "pytest", "scipy", "sympy", "tinygrad"}
 
 
 def imported(source: Source) -> Iterator[str]:

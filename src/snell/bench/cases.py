@@ -11,6 +11,7 @@ from enum import StrEnum
 from math import prod
 from typing import ClassVar
 
+from snell.bench.training import TrainModel, training_flops
 from snell.errors import UnsupportedError
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "Matmul",
     "Startup",
     "StartupFigure",
+    "Train",
     "parse_case",
 ]
 
@@ -244,7 +246,27 @@ class Startup:
         return seconds * (1e6 if self.figure is StartupFigure.CALL else 1e3)
 
 
-Case = Matmul | Fused | Attention | Bert | Llm | Startup
+@dataclass(frozen=True, slots=True)
+class Train:
+    """One step of training: forward, backward and the update, on one batch."""
+
+    model: TrainModel
+    unit: ClassVar[str] = "ms"
+    bytes: ClassVar[int] = 0
+
+    @property
+    def name(self) -> str:
+        return f"train/{self.model}"
+
+    @property
+    def flops(self) -> int:
+        return training_flops(self.model)
+
+    def report(self, seconds: float) -> float:
+        return seconds * 1e3
+
+
+Case = Matmul | Fused | Attention | Bert | Llm | Startup | Train
 
 
 def parse_case(name: str) -> Case:
@@ -288,6 +310,10 @@ def _startup(text: str) -> Startup | None:
     return Startup(StartupFigure(text)) if text in set(StartupFigure) else None
 
 
+def _train(text: str) -> Train | None:
+    return Train(TrainModel(text)) if text in set(TrainModel) else None
+
+
 def _width(dtype: str) -> int:
     return 4 if dtype == "f32" else 2
 
@@ -299,5 +325,6 @@ _PARSERS = {
     "bert": _bert,
     "llm": _llm,
     "startup": _startup,
+    "train": _train,
 }
 _EXAMPLES = "matmul/1024x1024x1024/f32 or fused/softmax_64x4096"

@@ -11,8 +11,10 @@ from snell.bench.cases import (
     Matmul,
     Startup,
     StartupFigure,
+    Train,
     parse_case,
 )
+from snell.bench.training import TrainModel
 from snell.errors import UnsupportedError
 
 __all__ = ["SUITES", "suite"]
@@ -56,6 +58,7 @@ SUITES: dict[str, tuple[Case, ...]] = {
     "bert": tuple(Bert(batch, sequence, dtype) for dtype in ("f32", "bf16") for batch, sequence in _BERT_SIZES),
     "llm": tuple(Llm(model, figure) for model in _LLMS for figure in LlmFigure),
     "startup": tuple(Startup(figure) for figure in StartupFigure),
+    "train": tuple(Train(model) for model in TrainModel),
 }
 
 

@@ -24,7 +24,14 @@ from snell.frontend.ops.activation import (
     softplus,
     softsign,
 )
-from snell.frontend.ops.attention import causal_mask, rope, rope_table, scaled_dot_product_attention
+from snell.frontend.ops.adaptive import adaptive_avg_pool, adaptive_max_pool
+from snell.frontend.ops.attention import (
+    attention_weights,
+    causal_mask,
+    rope,
+    rope_table,
+    scaled_dot_product_attention,
+)
 from snell.frontend.ops.bitwise import bitwise_and, bitwise_not, bitwise_or, bitwise_xor, left_shift, right_shift
 from snell.frontend.ops.comparison import (
     absolute,
@@ -112,6 +119,7 @@ from snell.frontend.ops.indexing import (
     take_along_axis,
     update_rows,
 )
+from snell.frontend.ops.interpolation import interpolate
 from snell.frontend.ops.inverse_hyperbolic import acosh, asinh, atanh
 from snell.frontend.ops.joining import chunk, concatenate, pad, split, stack
 from snell.frontend.ops.joining import concatenate as concat
@@ -135,7 +143,8 @@ from snell.frontend.ops.movement import (
     window,
 )
 from snell.frontend.ops.normalisation import batch_norm, group_norm, instance_norm, layer_norm, rms_norm
-from snell.frontend.ops.pooling import avg_pool, global_avg_pool, max_pool
+from snell.frontend.ops.pixels import pixel_shuffle, pixel_unshuffle
+from snell.frontend.ops.pooling import avg_pool, global_avg_pool, global_max_pool, max_pool
 from snell.frontend.ops.power import power
 from snell.frontend.ops.power import power as pow
 from snell.frontend.ops.reduction import (
@@ -173,6 +182,8 @@ __all__ = [
     "absolute",
     "acos",
     "acosh",
+    "adaptive_avg_pool",
+    "adaptive_max_pool",
     "add",
     "all",
     "any",
@@ -188,6 +199,7 @@ __all__ = [
     "astype",
     "atan",
     "atanh",
+    "attention_weights",
     "avg_pool",
     "barrier",
     "batch_norm",
@@ -241,6 +253,7 @@ __all__ = [
     "gather",
     "gelu",
     "global_avg_pool",
+    "global_max_pool",
     "grad",
     "greater",
     "greater_equal",
@@ -248,6 +261,7 @@ __all__ = [
     "hardsigmoid",
     "hardswish",
     "instance_norm",
+    "interpolate",
     "iota",
     "isfinite",
     "isinf",
@@ -291,6 +305,8 @@ __all__ = [
     "outer",
     "pad",
     "permute",
+    "pixel_shuffle",
+    "pixel_unshuffle",
     "pow",
     "power",
     "prod",

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
 
-from snell.frontend import Tensor
 from snell.nn.layer import Layer, Params, State
 from snell.trees import Path
 
 __all__ = ["Call", "watched"]
+
+_Model = TypeVar("_Model", bound=Layer)
 
 
 @dataclass(frozen=True)
@@ -25,38 +26,32 @@ class Call:
     y: Any
 
 
-def watched(model: Layer, observer: Callable[[Call], Any], path: Path = ()) -> Layer:
+def watched(
+    model: _Model,
+    observer: Callable[[Call], Any],
+    path: Path = (),
+    *,
+    before: Callable[[Path, Any], Any] = lambda path, x: x,
+) -> _Model:
     """The model with the same parameters and state, which hands each call of a layer in it to `observer`, the inner ones
     first, and goes on with the result that the observer returns in the place of y.
+
+    `before(path, x)` is called when a layer is entered, the outer ones first; the layer is given what it returns.
     """
-    children = {name: watched(child, observer, (*path, name)) for name, child in model.children().items()}
-    return _Watched(model.with_children(children), model, observer, path)
+    children = {
+        name: watched(child, observer, (*path, name), before=before) for name, child in model.children().items()
+    }
+    inner = model.with_children(children)
+    kind = type(model)
 
+    def call(self: Any, x: Any, params: Params, state: State, *, train: bool = False) -> tuple[Any, dict[str, Any]]:
+        x = before(path, x)
+        y, after = kind.__call__(self, x, params, state, train=train)
+        return observer(Call(path, model, x, params, state, y)), after
 
-@dataclass(frozen=True)
-class _Watched(Layer):
-    """A layer around the watched children of `original`."""
-
-    layer: Layer
-    original: Layer
-    observer: Callable[[Call], Any] = field(repr=False)
-    path: Path
-
-    def children(self) -> Mapping[str, Layer]:
-        return self.original.children()
-
-    def __getattr__(self, name: str) -> Any:
-        """What a parent asks its child for besides the protocol, such as a cell's size."""
-        if name.startswith("__") or name == "original":
-            raise AttributeError(name)
-        return getattr(self.original, name)
-
-    def __call__(self, x: Any, params: Params, state: State, *, train: bool = False) -> tuple[Any, dict[str, Any]]:
-        y, after = self.layer(x, params, state, train=train)
-        return self.observer(Call(self.path, self.original, x, params, state, y)), after
-
-    def parameters(self, key: Tensor) -> dict[str, Any]:
-        return self.original.parameters(key)
-
-    def initial_state(self, key: Tensor) -> dict[str, Any]:
-        return self.original.initial_state(key)
+    # Of a class derived from the layer's own, so that it stays what it is to code that indexes it or asks for its fields.
+    derived = type(kind.__name__, (kind,), {"__call__": call, "__module__": kind.__module__})
+    made = object.__new__(derived)
+    for field in fields(inner):  # type: ignore[arg-type]  # a layer is a dataclass
+        object.__setattr__(made, field.name, getattr(inner, field.name))
+    return made

@@ -5,8 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from snell.bench.arrays import EPSILON
-from snell.bench.cases import Attention, Bert, Case, Fused, FusedLine, Matmul, Startup, StartupFigure
+from snell.bench.cases import Attention, Bert, Case, Fused, FusedLine, Matmul, Startup, StartupFigure, Train
 from snell.bench.minilm import MiniLM, minilm_weights, token_ids
+from snell.bench.peers.jax_training import training_step
 from snell.bench.peers.peer import ArrayLibrary, Program, Timed, array_program, unsupported
 from snell.bench.peers.startup import import_time, tiny_operands
 
@@ -22,6 +23,8 @@ def prepare(case: Case, threads: int) -> Program:
             return array_program(LIBRARY, case)
         case Bert():
             return _minilm(case)
+        case Train(model=model):
+            return training_step(model)
         case Startup(figure=StartupFigure.IMPORT):
             return import_time("jax")
         case Startup(figure=StartupFigure.CALL):

@@ -5,11 +5,12 @@ import tempfile
 import torch
 import torch._inductor.config
 
-from snell.bench.cases import Case, Startup, StartupFigure
+from snell.bench.cases import Case, Startup, StartupFigure, Train
 from snell.bench.peers.child import reading
 from snell.bench.peers.peer import Gauge, Program, Timed
 from snell.bench.peers.startup import import_time, tiny_operands
 from snell.bench.peers.torch_library import program
+from snell.bench.peers.torch_training import training_step
 from snell.config import process_environment
 
 __all__ = ["prepare"]
@@ -29,8 +30,10 @@ report(time.perf_counter() - start)
 def prepare(case: Case, threads: int) -> Program:
     """A program for the case; compiling happens in its first call, which is not timed."""
     # Freezing folds and lays out constant weights in advance, as the other compilers do.
-    torch._inductor.config.freezing = True
+    torch._inductor.config.freezing = not isinstance(case, Train)
     match case:
+        case Train(model=model):
+            return training_step(model, threads, torch.compile)
         case Startup(figure=StartupFigure.IMPORT):
             return import_time("torch._inductor.compile_fx")
         case Startup(figure=StartupFigure.COMPILE_COLD):

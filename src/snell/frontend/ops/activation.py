@@ -71,7 +71,8 @@ def silu(x: TensorLike) -> Tensor:
 def softplus(x: TensorLike) -> Tensor:
     """ln(1 + eˣ), as max(x, 0) + log1p(exp(-|x|))."""
     (y,) = promote_float(x)
-    return relu(y) + log1p(exp(negative(absolute(y))))
+    # At 0 both parts have the derivative of y > 0, whose sum is sigmoid(0).
+    return maximum(y, 0) + log1p(exp(negative(absolute(y))))
 
 
 def log_sigmoid(x: TensorLike) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from snell.dtypes import bool_
-from snell.errors import DTypeError, ShapeError
+from snell.errors import ConfigError, DTypeError, ShapeError
 from snell.frontend.custom import differentiated_as
 from snell.frontend.ops.activation import softmax
 from snell.frontend.ops.comparison import less, logical_not, where
@@ -14,13 +14,14 @@ from snell.frontend.ops.creation import arange, iota, size_of
 from snell.frontend.ops.elementwise import astype, cos, exp, multiply, sin, subtract, wide
 from snell.frontend.ops.joining import concatenate, stack
 from snell.frontend.ops.movement import reshape, unsqueeze
+from snell.frontend.ops.random import bernoulli
 from snell.frontend.ops.reduction import max as max_of
 from snell.frontend.promotion import as_tensor, lift, promote
 from snell.frontend.shapes import SizeLike
 from snell.frontend.tensor import Tensor, TensorLike
 from snell.symbolic import as_expr, as_size, show_shape
 
-__all__ = ["causal_mask", "rope", "rope_table", "scaled_dot_product_attention"]
+__all__ = ["attention_weights", "causal_mask", "rope", "rope_table", "scaled_dot_product_attention"]
 
 
 def causal_mask(queries: SizeLike, keys: SizeLike, offset: SizeLike | Tensor = 0) -> Tensor:
@@ -44,6 +45,8 @@ def scaled_dot_product_attention(
     is_causal: bool = False,
     query_offset: SizeLike | Tensor = 0,
     scale: float | None = None,
+    dropout: float = 0.0,
+    dropout_key: TensorLike | None = None,
 ) -> Tensor:
     """softmax(query·keyᵀ·scale)·value: (…, heads, queries, d), (…, key heads, keys, d), (…, key heads, keys, e)
     → (…, heads, queries, e).
@@ -51,13 +54,74 @@ def scaled_dot_product_attention(
     `mask` broadcasts to (…, heads, queries, keys): bool (True = may attend) or numbers added to the scores.  A row
     that may attend to nothing gives zeros.  `is_causal`: query i may attend to keys up to `query_offset` + i.  `heads`
     may be a multiple of the key heads (grouped heads share one).  `scale` defaults to 1/√d.  f16 and bf16 scores are
-    computed in f32.  Raises ShapeError where heads, widths or lengths do not fit.
+    computed in f32.  With `dropout` p each weight is 0 with probability p, drawn from `dropout_key`, and those that stay
+    are divided by 1 - p.  Raises ShapeError where heads, widths or lengths do not fit.
     """
     q, k, v = promote(query, key, value)
     groups = _groups(q, k, v)
-    if groups != 1:
-        q = reshape(q, [*q.shape[:-3], k.shape[-3], groups, *q.shape[-2:]])
-        k, v = unsqueeze(k, -3), unsqueeze(v, -3)
+    q, k = _grouped(q, k, groups)
+    scores = _scores(q, k, mask, groups, is_causal, query_offset, scale)
+    weights = astype(softmax(scores, -1), v.dtype)
+    if dropout:
+        weights = _dropped(weights, dropout, dropout_key)
+    v = v if groups == 1 else unsqueeze(v, -3)
+    result = matmul(weights, v)
+    if mask is not None or is_causal:
+        # Selecting few results is cheaper than all weights; a gradient reads the weights and must not meet that NaN.
+        attends = _attends(scores)
+        selected = matmul(multiply(attends, weights), v)
+        result = differentiated_as(multiply(attends, result), selected)
+    return _ungrouped(result, groups)
+
+
+def attention_weights(
+    query: TensorLike,
+    key: TensorLike,
+    mask: TensorLike | None = None,
+    *,
+    is_causal: bool = False,
+    query_offset: SizeLike | Tensor = 0,
+    scale: float | None = None,
+) -> Tensor:
+    """softmax(query·keyᵀ·scale): (…, heads, queries, d) and (…, key heads, keys, d) → (…, heads, queries, keys).
+
+    What `scaled_dot_product_attention` multiplies the values with, under the same mask; it needs memory for all pairs.  A
+    row that may attend to nothing is zeros.  Raises ShapeError where heads or widths do not fit.
+    """
+    q, k = promote(query, key)
+    groups = _groups(q, k, k)
+    q, k = _grouped(q, k, groups)
+    scores = _scores(q, k, mask, groups, is_causal, query_offset, scale)
+    weights = softmax(scores, -1)
+    if mask is not None or is_causal:
+        weights = multiply(_attends(scores), weights)
+    return astype(_ungrouped(weights, groups), q.dtype)
+
+
+def _grouped(q: Tensor, k: Tensor, groups: int) -> tuple[Tensor, Tensor]:
+    """(…, key heads, groups, queries, d) beside (…, key heads, 1, keys, d), where heads share keys."""
+    if groups == 1:
+        return q, k
+    return reshape(q, [*q.shape[:-3], k.shape[-3], groups, *q.shape[-2:]]), unsqueeze(k, -3)
+
+
+def _ungrouped(x: Tensor, groups: int) -> Tensor:
+    """(…, key heads, groups, queries, n) → (…, heads, queries, n)."""
+    if groups == 1:
+        return x
+    return reshape(x, [*x.shape[:-4], as_size(as_expr(x.shape[-4]) * groups), *x.shape[-2:]])
+
+
+def _scores(
+    q: Tensor,
+    k: Tensor,
+    mask: TensorLike | None,
+    groups: int,
+    is_causal: bool,
+    query_offset: SizeLike | Tensor,
+    scale: float | None,
+) -> Tensor:
+    """Scores before the softmax, -inf where a query may not attend."""
     factor = _default_scale(q) if scale is None else scale
     scores = wide(matmul(q, k.mT)) * factor
     if mask is not None:
@@ -65,17 +129,22 @@ def scaled_dot_product_attention(
     if is_causal:
         causal = causal_mask(q.shape[-2], k.shape[-2], query_offset)
         scores = _masked(scores, causal if causal.ndim == 2 else _grouped_mask(causal, groups))
-    weights = astype(softmax(scores, -1), v.dtype)
-    result = matmul(weights, v)
-    if mask is not None or is_causal:
-        # A row of -inf has no softmax; the select makes it 0.  NaN scores are not below the least number, and stay.
-        empty = less(max_of(scores, -1, keepdims=True), scores.dtype.range[0])
-        # Selecting few results is cheaper than all weights; a gradient reads the weights and must not meet that NaN.
-        selected = matmul(multiply(logical_not(empty), weights), v)
-        result = differentiated_as(multiply(logical_not(empty), result), selected)
-    if groups != 1:
-        result = reshape(result, [*result.shape[:-4], as_size(as_expr(result.shape[-4]) * groups), *result.shape[-2:]])
-    return result
+    return scores
+
+
+def _attends(scores: Tensor) -> Tensor:
+    """False for a row of -inf, which has no softmax.  NaN scores are not below the least number, and stay."""
+    return logical_not(less(max_of(scores, -1, keepdims=True), scores.dtype.range[0]))
+
+
+def _dropped(weights: Tensor, probability: float, key: TensorLike | None) -> Tensor:
+    if not 0 < probability <= 1 or key is None:
+        raise ConfigError(
+            f"attention's dropout expected a probability from 0 to 1 and a dropout_key to draw from; "
+            f"received {probability} and {'no key' if key is None else 'a key'}"
+        )
+    kept = bernoulli(key, 1 - probability, weights.shape)
+    return multiply(kept, weights) * (1 / (1 - probability) if probability < 1 else 1.0)
 
 
 def _groups(q: Tensor, k: Tensor, v: Tensor) -> int:

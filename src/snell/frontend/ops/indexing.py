@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from snell.dtypes import bool_, f32, i8, i32, i64
 from snell.errors import DTypeError, ShapeError, UnsupportedError
-from snell.frontend.ops.comparison import clip, equal, less, logical_and, logical_not, where
+from snell.frontend.ops.comparison import clip, equal, less, logical_and, logical_not, logical_or, where
 from snell.frontend.ops.creation import iota, size_of
 from snell.frontend.ops.cumulative import cumsum
 from snell.frontend.ops.division import floor_divide, modulo
@@ -211,13 +211,15 @@ def _unravelled(flat: Tensor, shape: Sequence[Size]) -> list[Tensor]:
     return indices
 
 
-def update_rows(cache: TensorLike, rows: TensorLike, start: SizeLike | Tensor, axis: int = -2) -> Tensor:
+def update_rows(
+    cache: TensorLike, rows: TensorLike, start: SizeLike | Tensor, axis: int = -2, *, mode: str = "zero"
+) -> Tensor:
     """The cache with rows start, start+1, … along `axis` replaced: `where(start <= i < start+n, shifted rows, cache)`.
 
     This is the normal form of an in-place update: with a donated cache only those rows are written.  `start` is a size,
-    or an integer tensor that broadcasts to the axes before `axis` (each sequence of a batch at its own place), where
-    rows outside the cache are dropped.  Raises ShapeError where the other extents differ or a size puts rows outside:
-    where they stand or, for Dims, as a check of the program.
+    or an integer tensor that broadcasts to the axes before `axis` (each sequence of a batch at its own place), where rows
+    outside of the cache are dropped (mode "zero") or fail a check of the program ("raise").  Raises ShapeError where the
+    other extents differ or a size puts rows outside: where they stand or, for Dims, as a check of the program.
     """
     old, new = lift(cache, rows)
     k = normal_axis(axis, old.ndim)
@@ -231,9 +233,11 @@ def update_rows(cache: TensorLike, rows: TensorLike, start: SizeLike | Tensor, a
     new = new.seen_through(new.operand.view.expand(shape))
     place = reshape(iota(old.shape[k], i64, trace=old.trace), [old.shape[k], *[1] * (old.ndim - k - 1)])
     if isinstance(start, Tensor):
-        offset = place - _aligned_start(as_indices(start, "update_rows"), k, old.ndim)
+        given = as_indices(start, "update_rows")
+        offset = place - _aligned_start(given, k, old.ndim)
         inside = logical_and(logical_not(less(offset, 0)), less(offset, size_of(new.shape[k])))
-        return where(inside, _rows_at(new, offset, k), old)
+        updated = where(inside, _rows_at(new, offset, k), old)
+        return _guarded_start(updated, given, new.shape[k], old.shape[k], mode)
     low = as_size(start)
     high = as_size(as_expr(start) + new.shape[k])
     _check_fits(low, high, old.shape[k])
@@ -256,6 +260,21 @@ def _guarded_end(updated: Tensor, high: Size, extent: Size) -> Tensor:
         end, size = (as_tensor(size_of(value), trace) for value in (high, extent))
         message = f"update_rows: the last row would end at {{value}}, beyond the cache's extent {extent}"
         trace.check(logical_not(less(size, end)).operand, end.operand, message, updated.operand.node)
+    return updated
+
+
+def _guarded_start(updated: Tensor, start: Tensor, count: Size, extent: Size, mode: str) -> Tensor:
+    """Check at run time that all rows lie inside of the cache, where the mode asks for it."""
+    if mode not in ("raise", "zero"):
+        raise UnsupportedError(f"update_rows expected mode 'raise' or 'zero', received {mode!r}")
+    if mode == "raise":
+        trace = updated.trace
+        beyond = less(size_of(as_size(as_expr(extent) - count)), start)
+        condition, value = (
+            as_tensor(t, trace).operand for t in (logical_not(logical_or(less(start, 0), beyond)), start)
+        )
+        message = f"update_rows: {count} rows from {{value}} on do not fit into the cache's extent {extent}"
+        trace.check(condition, value, message, updated.operand.node)
     return updated
 
 

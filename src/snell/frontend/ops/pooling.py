@@ -17,7 +17,7 @@ from snell.frontend.shapes import known_size
 from snell.frontend.tensor import Tensor, TensorLike
 from snell.symbolic import Size, show_shape
 
-__all__ = ["avg_pool", "global_avg_pool", "max_pool"]
+__all__ = ["avg_pool", "global_avg_pool", "global_max_pool", "max_pool"]
 
 
 class _Windows:
@@ -107,3 +107,9 @@ def global_avg_pool(x: TensorLike) -> Tensor:
     """The mean over all positions: (n, c, *spatial) → (n, c, 1, …)."""
     tensor = as_tensor(x)
     return mean(tensor, range(2, tensor.ndim), keepdims=True)
+
+
+def global_max_pool(x: TensorLike) -> Tensor:
+    """The greatest element over all positions, NaN where there is one: (n, c, *spatial) → (n, c, 1, …)."""
+    tensor = as_tensor(x)
+    return max_of(tensor, range(2, tensor.ndim), keepdims=True)
