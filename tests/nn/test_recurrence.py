@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, final
 
 import numpy as np
 import pytest
@@ -141,6 +142,36 @@ def test_a_cell_as_a_layer_gives_the_next_carry(layer: nn.Cell, module: torch.nn
         found, _ = layer(given, params, {})
         for ours, theirs in zip(sn.tree.leaves(found), sn.tree.leaves(wanted), strict=True):
             np.testing.assert_allclose(ours.numpy(), theirs.detach().numpy(), atol=1e-12)
+
+
+@final
+@dataclass(frozen=True)
+class Leaky(nn.Cell):
+    """h' = h / 2 + x·W_ih; a cell that a user may write."""
+
+    gates = 1
+
+    def projected(self, x: sn.TensorLike, params: nn.Params) -> sn.Tensor:
+        return sn.matmul(x, params["weight_ih"])
+
+    def step(self, projected: sn.Tensor, carry: Any, params: nn.Params) -> Any:
+        return carry * 0.5 + projected
+
+    def initial_carry(self, leading: Any, dtype: Any) -> Any:
+        return sn.zeros((*leading, self.hidden_size), dtype)
+
+    def output(self, carry: Any) -> sn.Tensor:
+        return carry
+
+
+def test_a_cell_of_ones_own_is_walked_like_any_other() -> None:
+    layer = nn.Bidirectional(Leaky(5, 2, bias=False))
+    params, state = layer.init(sn.random.key(4))
+    found = np.asarray(sn.compile(lambda x, p: layer(x, p, state)[0])(X.astype(np.float32), params))
+    decay = 0.5 ** np.maximum(np.arange(7)[:, None] - np.arange(7), 0) * np.tri(7)
+    ahead = decay @ (X @ np.asarray(params["forward"]["weight_ih"]))
+    back = decay.T @ (X @ np.asarray(params["backward"]["weight_ih"]))
+    np.testing.assert_allclose(found, np.concatenate([ahead, back], -1), rtol=1e-4, atol=1e-5)
 
 
 def test_a_sequence_may_be_walked_in_pieces() -> None:
