@@ -46,4 +46,4 @@ def _prepared(n: Numbers, step: Tensor) -> Numbers:
 def _update(gradient: Tensor, parameter: Tensor, slots: Slots, n: Numbers) -> tuple[Tensor, Slots]:
     decayed = decayed_gradient(gradient, parameter, n)
     total = slots["sum_of_squares"] + decayed * decayed
-    return decayed / (sqrt(total) + n["eps"]) * -n["step_size"], {"sum_of_squares": total}
+    return decayed * -n["step_size"] / (sqrt(total) + n["eps"]), {"sum_of_squares": total}

@@ -10,7 +10,7 @@ from snell.optim.decay import decayed_gradient, decoupled_update, with_kept
 from snell.optim.hyperparameters import Hyperparameter, Numbers, raised
 from snell.optim.leaf_rule import LeafRule, Slots, from_leaf_rule
 from snell.optim.mask import Mask
-from snell.optim.running_mean import running_mean
+from snell.optim.running_mean import mean_of_squares, running_mean
 from snell.optim.transform import Transform
 from snell.symbolic import Shape
 
@@ -93,9 +93,9 @@ def _adamw(gradient: Tensor, parameter: Tensor, slots: Slots, n: Numbers) -> tup
 
 def _step(gradient: Tensor, slots: Slots, n: Numbers) -> tuple[Tensor, Slots]:
     first = running_mean(slots["first_moment"], gradient, n["share1"])
-    second = slots["second_moment"] * n["beta2"] + gradient * gradient * n["share2"]
+    second = mean_of_squares(slots["second_moment"], gradient, n["beta2"], n["share2"])
     following = {"first_moment": first, "second_moment": second}
     divisor = second
     if "greatest_second_moment" in slots:
         divisor = following["greatest_second_moment"] = maximum(slots["greatest_second_moment"], second)
-    return first / (sqrt(divisor) / n["correction"] + n["eps"]) * -n["step_size"], following
+    return first * -n["step_size"] / (sqrt(divisor) / n["correction"] + n["eps"]), following

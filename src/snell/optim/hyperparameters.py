@@ -17,7 +17,7 @@ import numpy as np
 
 from snell import trees
 from snell.errors import ConfigError
-from snell.frontend import Tensor, as_tensor, astype, exp2, greater_equal, less, log2, logical_and, round, where
+from snell.frontend import Tensor, as_tensor, astype, exp2, less, log2, logical_and, where
 from snell.optim.lr_schedule.schedule import LrSchedule
 
 __all__ = [
@@ -66,8 +66,8 @@ def evaluated(values: Mapping[str, Hyperparameter], state: Mapping[str, Any], st
 def _decimal(stored: Tensor) -> Tensor:
     """The number as f64, with the digits that it had before it became f32."""
     number = astype(stored, "f64")
-    is_near_one = logical_and(greater_equal(number, 0.5), less(number, 1.0))
-    return where(is_near_one, round(number * _PLACES) / _PLACES, number)
+    is_near_one = logical_and(less(0.5, number), less(number, 1.0))
+    return where(is_near_one, astype(astype(number * _PLACES + 0.5, "i64"), "f64") / _PLACES, number)
 
 
 def raised(base: Tensor, exponent: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from snell.optim.checks import check_fractions, check_range
 from snell.optim.hyperparameters import Hyperparameter, Numbers, raised
 from snell.optim.leaf_rule import LeafRule, Slots, from_leaf_rule
 from snell.optim.mask import Mask
-from snell.optim.running_mean import running_mean
+from snell.optim.running_mean import mean_of_squares, running_mean
 from snell.optim.transform import Transform
 from snell.symbolic import Shape
 
@@ -53,7 +53,7 @@ def _prepared(n: Numbers, step: Tensor) -> Numbers:
 
 def _update(gradient: Tensor, parameter: Tensor, slots: Slots, n: Numbers) -> tuple[Tensor, Slots]:
     first = running_mean(slots["first_moment"], gradient, n["share1"])
-    second = slots["second_moment"] * n["beta2"] + gradient * gradient * n["share2"]
+    second = mean_of_squares(slots["second_moment"], gradient, n["beta2"], n["share2"])
     direction = first / n["correction1"] / (sqrt(second / n["correction2"]) + n["eps"])
     if "weight_decay" in n:
         direction = direction + parameter * n["weight_decay"]

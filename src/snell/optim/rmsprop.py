@@ -10,7 +10,7 @@ from snell.optim.decay import decayed_gradient
 from snell.optim.hyperparameters import Hyperparameter, Numbers
 from snell.optim.leaf_rule import LeafRule, Slots, from_leaf_rule
 from snell.optim.mask import Mask
-from snell.optim.running_mean import running_mean
+from snell.optim.running_mean import faded, mean_of_squares, running_mean
 from snell.optim.transform import Transform
 from snell.symbolic import Shape
 
@@ -54,12 +54,13 @@ def _prepared(n: Numbers, step: Tensor) -> Numbers:
 
 def _update(gradient: Tensor, parameter: Tensor, slots: Slots, n: Numbers) -> tuple[Tensor, Slots]:
     decayed = decayed_gradient(gradient, parameter, n)
-    squares = slots["mean_of_squares"] * n["alpha"] + decayed * decayed * n["share"]
+    squares = mean_of_squares(slots["mean_of_squares"], decayed, n["alpha"], n["share"])
     following, spread = {"mean_of_squares": squares}, squares
     if "mean" in slots:
         mean = following["mean"] = running_mean(slots["mean"], decayed, n["share"])
         spread = maximum(squares - mean * mean, 0.0)
-    direction = decayed / (sqrt(spread) + n["eps"])
-    if "momentum" in slots:
-        direction = following["momentum"] = slots["momentum"] * n["momentum"] + direction
-    return direction * -n["learning_rate"], following
+    divisor = sqrt(spread) + n["eps"]
+    if "momentum" not in slots:
+        return decayed * -n["learning_rate"] / divisor, following
+    momentum = following["momentum"] = faded(slots["momentum"], n["momentum"]) + decayed / divisor
+    return momentum * -n["learning_rate"], following

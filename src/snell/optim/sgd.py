@@ -9,6 +9,7 @@ from snell.optim.decay import decayed_gradient
 from snell.optim.hyperparameters import Hyperparameter, Numbers
 from snell.optim.leaf_rule import LeafRule, Slots, from_leaf_rule
 from snell.optim.mask import Mask
+from snell.optim.running_mean import faded
 from snell.optim.transform import Transform
 from snell.symbolic import Shape
 
@@ -63,11 +64,11 @@ def _plain(gradient: Tensor, parameter: Tensor, slots: Slots, n: Numbers) -> tup
 
 
 def _with_momentum(gradient: Tensor, parameter: Tensor, slots: Slots, n: Numbers) -> tuple[Tensor, Slots]:
-    momentum = slots["momentum"] * n["momentum"] + decayed_gradient(gradient, parameter, n) * n["share"]
+    momentum = faded(slots["momentum"], n["momentum"]) + decayed_gradient(gradient, parameter, n) * n["share"]
     return momentum * -n["learning_rate"], {"momentum": momentum}
 
 
 def _nesterov(gradient: Tensor, parameter: Tensor, slots: Slots, n: Numbers) -> tuple[Tensor, Slots]:
     decayed = decayed_gradient(gradient, parameter, n)
-    momentum = slots["momentum"] * n["momentum"] + decayed
+    momentum = faded(slots["momentum"], n["momentum"]) + decayed
     return (decayed + momentum * n["momentum"]) * -n["learning_rate"], {"momentum": momentum}
