@@ -41,6 +41,7 @@ def prompt_ids(
     tokenizer: Tokenizer,
     template: Callable[[], ChatTemplate | None],
     tools: Sequence[Mapping[str, Any]] | None = None,
+    variables: Mapping[str, Any] | None = None,
 ) -> list[int]:
     """Token ids; a prompt without any is a ConfigError.  The template is asked for where there are messages."""
     if isinstance(prompt, str):
@@ -50,12 +51,15 @@ def prompt_ids(
     elif all(is_whole(item) for item in prompt):
         ids = _checked([int(id_) for id_ in cast("Sequence[int]", prompt)], tokenizer)
     elif all(isinstance(item, Mapping) for item in prompt):
-        ids = _conversation_ids(cast("Sequence[Mapping[str, Any]]", prompt), tokenizer, template(), tools)
-        tools = None
+        messages = cast("Sequence[Mapping[str, Any]]", prompt)
+        ids = _conversation_ids(messages, tokenizer, template(), tools, variables or {})
+        tools = variables = None
     else:
         raise _wrong(prompt)
     if tools is not None:
         raise ConfigError("tools: expected messages with them, which the model's chat template tells of the tools")
+    if variables:
+        raise ConfigError("template_variables: expected messages with them, received a prompt without a template")
     if not ids:
         raise ConfigError("the prompt has no tokens; give a text to continue")
     return ids
@@ -66,13 +70,14 @@ def _conversation_ids(
     tokenizer: Tokenizer,
     template: ChatTemplate | None,
     tools: Sequence[Mapping[str, Any]] | None,
+    variables: Mapping[str, Any],
 ) -> list[int]:
     if template is None:
         raise UnsupportedError(
             "the model has no chat template, so it cannot take messages; pass a string, which is continued as it is"
         )
-    ids = chat_template.encode_chat(tokenizer, template, messages, tools)
-    if tools is not None and ids == chat_template.encode_chat(tokenizer, template, messages):
+    ids = chat_template.encode_chat(tokenizer, template, messages, tools, **variables)
+    if tools is not None and ids == chat_template.encode_chat(tokenizer, template, messages, **variables):
         raise UnsupportedError("tools: the model's chat template says nothing of tools; describe them in a message")
     return ids
 
