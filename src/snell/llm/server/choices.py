@@ -13,7 +13,10 @@ __all__ = ["Choices"]
 
 
 class Choices:
-    """Submits on entry, all texts or none; what is unfinished on leaving is cancelled."""
+    """Submits on entry, all texts or none; what is unfinished on leaving is cancelled.
+
+    Texts that were submitted are closed by the runner.
+    """
 
     def __init__(self, runner: Runner, texts: Sequence[GeneratedText], seconds: float) -> None:
         self.texts = texts
@@ -26,11 +29,20 @@ class Choices:
         deadline = time.monotonic() + self._seconds
         loop = asyncio.get_running_loop()
         jobs = [Job(text, self._emitter(loop, index), deadline) for index, text in enumerate(self.texts)]
-        self._numbers = self._runner.submit_all(jobs)
+        try:
+            self._numbers = self._runner.submit_all(jobs)
+        except Exception:
+            self.close()
+            raise
         return self
 
     async def __aexit__(self, *error: object) -> None:
         self.cancel()
+
+    def close(self) -> None:
+        """Let go of texts that are not submitted."""
+        for text in self.texts:
+            text.close()
 
     def cancel(self) -> None:
         """Stop the work on every text; nothing for those that have ended."""

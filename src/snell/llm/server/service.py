@@ -1,6 +1,7 @@
 """Service: the model behind the server, with the runner that generates for everyone."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 
 from snell.errors import UnsupportedError
@@ -10,6 +11,7 @@ from snell.llm.model import LanguageModel
 from snell.llm.options import GenerateOptions
 from snell.llm.prompt import Prompt
 from snell.llm.server.metrics import Metrics
+from snell.llm.server.request_error import RequestError
 from snell.llm.server.settings import Settings
 from snell.llm.serving import Limits, Runner
 
@@ -37,8 +39,9 @@ class Service:
             whole = programs.pages.bytes_of(model.context)
             self.runner = Runner(programs, chunks, limits.places * whole if cache_bytes is None else cache_bytes)
         self.metrics = Metrics(None if self.runner is None else self.runner.load)
-        # Embedding runs beside the runner, one request at a time.
-        self.embedding = asyncio.Lock()
+        self._most_texts = limits.waiting
+        # Embedding and scoring run beside the runner, one request at a time.
+        self.beside = asyncio.Lock()
 
     def generator(self) -> tuple[LanguageModel, Runner]:
         """What generates; UnsupportedError where the model does not."""
@@ -46,7 +49,26 @@ class Service:
             raise UnsupportedError("model: this one embeds texts and generates none; use /v1/embeddings")
         return self.model, self.runner
 
-    def planned(self, prompt: Prompt, options: GenerateOptions) -> GeneratedText:
-        """A text to generate; with no limit given, at most the server's own, and no more than fits the context."""
+    def check_texts(self, count: int, name: str) -> None:
+        """Refuse a request of more texts than may ever wait; the parameter of that name asks for them."""
+        if count > self._most_texts:
+            raise RequestError(
+                400, f"{name}: expected at most {self._most_texts} texts a request, received {count}; send several", name
+            )
+
+    def planned(
+        self, asked: Sequence[tuple[Prompt, GenerateOptions]], *, split_thinking: bool = False
+    ) -> list[GeneratedText]:
+        """Texts to generate; with no limit given, at most the server's own, and no more than fits the context."""
         model, _ = self.generator()
-        return model.planned(prompt, options, most=self.settings.default_tokens)
+        texts: list[GeneratedText] = []
+        try:
+            for prompt, options in asked:
+                texts.append(
+                    model.planned(prompt, options, most=self.settings.default_tokens, split_thinking=split_thinking)
+                )
+        except Exception:
+            for text in texts:
+                text.close()
+            raise
+        return texts
