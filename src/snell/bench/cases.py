@@ -11,6 +11,7 @@ from enum import StrEnum
 from math import prod
 from typing import ClassVar
 
+from snell.bench.serve_case import Serve, ServeFigure
 from snell.errors import UnsupportedError
 
 __all__ = [
@@ -22,6 +23,8 @@ __all__ = [
     "Llm",
     "LlmFigure",
     "Matmul",
+    "Serve",
+    "ServeFigure",
     "Startup",
     "StartupFigure",
     "parse_case",
@@ -244,7 +247,7 @@ class Startup:
         return seconds * (1e6 if self.figure is StartupFigure.CALL else 1e3)
 
 
-Case = Matmul | Fused | Attention | Bert | Llm | Startup
+Case = Matmul | Fused | Attention | Bert | Llm | Serve | Startup
 
 
 def parse_case(name: str) -> Case:
@@ -284,6 +287,11 @@ def _llm(text: str) -> Llm | None:
     return Llm(model, LlmFigure(figure)) if model and figure in set(LlmFigure) else None
 
 
+def _serve(text: str) -> Serve | None:
+    model, _, figure = text.rpartition("/")
+    return Serve(model, ServeFigure(figure)) if model and figure in set(ServeFigure) else None
+
+
 def _startup(text: str) -> Startup | None:
     return Startup(StartupFigure(text)) if text in set(StartupFigure) else None
 
@@ -298,6 +306,7 @@ _PARSERS = {
     "attention": _attention,
     "bert": _bert,
     "llm": _llm,
+    "serve": _serve,
     "startup": _startup,
 }
 _EXAMPLES = "matmul/1024x1024x1024/f32 or fused/softmax_64x4096"

@@ -8,7 +8,7 @@ before rendering, and put back in the pieces of text between the control tokens 
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from difflib import get_close_matches
 from typing import Any, cast
@@ -115,7 +115,7 @@ def encode_chat(
     return tokenizer.encode_pieces(piece if isinstance(piece, int) else stand_ins.unveil(piece) for piece in pieces)
 
 
-def wrong_role(received: object, known: Iterable[str]) -> str:
+def wrong_role(received: object, known: Collection[str]) -> str:
     """What is wrong with a role that is none."""
     near = get_close_matches(str(received), known, 1)
     instead = f"did you mean {near[0]!r}?" if near else "write {'role': 'user', 'content': '…'}"

@@ -168,7 +168,7 @@ class LanguageModel:
 
     def embed(
         self,
-        texts: str | Sequence[str],
+        texts: str | Sequence[str | Sequence[int]],
         pooling: str | None = None,
         normalize: bool = True,
         dimensions: int | None = None,

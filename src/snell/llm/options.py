@@ -91,7 +91,7 @@ class GenerateOptions:
                 raise ConfigError(f"{name}: expected a whole number of at least 0, received {value!r}")
         if not all(isinstance(text, str) for text in self.stop_strings):
             raise ConfigError(f"stop: expected a string or a list of strings, received {self.stop!r}")
-        if self.tools is None and self.tool_choice not in (None, "none"):
+        if self.tools is None and self.tool_choice not in (None, "none", "auto"):
             raise ConfigError(f"tool_choice: expected tools with it, received {self.tool_choice!r} without any")
         if not isinstance(self.parallel_tool_calls, bool | None):
             raise ConfigError(f"parallel_tool_calls: expected True or False, received {self.parallel_tool_calls!r}")

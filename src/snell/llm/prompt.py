@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 else:
     chat_template = deferred("snell.llm.chat_template")
 
-__all__ = ["Prompt", "is_batch", "prompt_ids"]
+__all__ = ["Prompt", "checked_ids", "is_batch", "prompt_ids"]
 
 # A message is a JSON object of the caller: role, content, tool calls.
 Prompt = str | Sequence[Mapping[str, Any]] | Sequence[int]
@@ -49,7 +49,7 @@ def prompt_ids(
     elif isinstance(prompt, bytes | Mapping) or not isinstance(prompt, Sequence | np.ndarray):
         raise _wrong(prompt)
     elif all(is_whole(item) for item in prompt):
-        ids = _checked([int(id_) for id_ in cast("Sequence[int]", prompt)], tokenizer)
+        ids = checked_ids([int(id_) for id_ in cast("Sequence[int]", prompt)], tokenizer)
     elif all(isinstance(item, Mapping) for item in prompt):
         messages = cast("Sequence[Mapping[str, Any]]", prompt)
         ids = _conversation_ids(messages, tokenizer, template(), tools, variables or {})
@@ -82,7 +82,7 @@ def _conversation_ids(
     return ids
 
 
-def _checked(ids: list[int], tokenizer: Tokenizer) -> list[int]:
+def checked_ids(ids: list[int], tokenizer: Tokenizer) -> list[int]:
     """A model may have fewer rows than the tokenizer has ids, never more that mean something."""
     wrong = next((id_ for id_ in ids if not 0 <= id_ < tokenizer.vocab_size), None)
     if wrong is not None:

@@ -6,9 +6,10 @@ import numpy as np
 
 import snell as sn
 from snell.bench.arrays import EPSILON
-from snell.bench.cases import Attention, Bert, Case, Fused, FusedLine, Llm, Matmul, Startup, StartupFigure
+from snell.bench.cases import Attention, Bert, Case, Fused, FusedLine, Llm, Matmul, Serve, Startup, StartupFigure
 from snell.bench.peers.peer import ArrayLibrary, Program, Timed, array_program
 from snell.bench.peers.snell_models import compile_minilm, language_model, minilm
+from snell.bench.peers.snell_server import language_server
 from snell.bench.peers.startup import import_time, tiny_operands
 from snell.dtypes import from_name
 
@@ -24,6 +25,8 @@ def prepare(case: Case, threads: int) -> Program:
             return minilm(case, threads)
         case Llm():
             return language_model(case, threads)
+        case Serve():
+            return language_server(case, threads)
         case Startup(figure=StartupFigure.IMPORT):
             return import_time("snell")
         case Startup(figure=StartupFigure.CALL):

@@ -6,6 +6,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from snell.llm.sampling import is_whole
 from snell.llm.server.fields import Fields
 from snell.llm.server.request_error import RequestError
 from snell.llm.server.service import Service
@@ -18,14 +19,14 @@ _MOST_TEXTS = 2048
 class EmbeddingRequest:
     """``answer`` computes, which takes a while."""
 
-    def __init__(self, texts: list[str], dimensions: int | None, encoding: str, service: Service) -> None:
+    def __init__(self, texts: list[str | list[int]], dimensions: int | None, encoding: str, service: Service) -> None:
         self._texts, self._dimensions, self._encoding, self._service = texts, dimensions, encoding, service
 
     def answer(self) -> dict[str, Any]:
         """The vectors in the order of the texts."""
         model = self._service.model
         vectors = model.embed(self._texts, dimensions=self._dimensions)
-        tokens = sum(len(model.tokenizer.encode(text)) for text in self._texts)
+        tokens = sum(len(model.tokenizer.encode(one)) if isinstance(one, str) else len(one) for one in self._texts)
         data = [
             {"object": "embedding", "index": index, "embedding": self._encoded(vector)}
             for index, vector in enumerate(vectors)
@@ -41,12 +42,7 @@ class EmbeddingRequest:
 
 def embedding_request(fields: Fields, service: Service) -> EmbeddingRequest:
     """What a request asks for."""
-    given = fields.needed("input")
-    texts = cast("list[Any]", given if isinstance(given, list) else [given])
-    if not 1 <= len(texts) <= _MOST_TEXTS or not all(isinstance(text, str) and text for text in texts):
-        raise RequestError(
-            400, f"input: expected a text, or at most {_MOST_TEXTS} of them, none of them empty", "input"
-        )
+    texts = _texts(fields.needed("input"))
     encoding = fields.text("encoding_format", "float", ("float", "base64"))
     dimensions = fields.value("dimensions")
     if dimensions is not None:
@@ -54,3 +50,17 @@ def embedding_request(fields: Fields, service: Service) -> EmbeddingRequest:
     fields.ignored("user", "model")
     fields.end()
     return EmbeddingRequest(texts, dimensions, encoding, service)
+
+
+def _texts(given: Any) -> list[str | list[int]]:
+    """One text or list of token ids, or a list of such."""
+    items = cast("list[Any]", given if isinstance(given, list) and not all(map(is_whole, given)) else [given])
+    if len(items) > _MOST_TEXTS or not all(map(_is_text, items)):
+        raise RequestError(
+            400, f"input: expected a text or token ids, or at most {_MOST_TEXTS} such, none of them empty", "input"
+        )
+    return items
+
+
+def _is_text(one: object) -> bool:
+    return bool(one) and (isinstance(one, str) or (isinstance(one, list) and all(map(is_whole, one))))
