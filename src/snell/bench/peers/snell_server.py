@@ -61,7 +61,7 @@ def _time(figure: ServeFigure, client: Client) -> float:
 def _serving(path: Path, threads: int, name: str) -> Iterator[Client]:
     """A client of a server that runs as long as the block."""
     model = sn.llm.load(path)
-    command = [sys.executable, "-m", "snell.cli.main", "serve", str(path), "--port", "0", "--name", name]
+    command = [sys.executable, "-m", "snell", "serve", str(path), "--port", "0", "--name", name]
     with tempfile.TemporaryFile("w+") as said:
         process = subprocess.Popen(
             [*command, "--threads", str(threads)], stdout=said, stderr=said, env=process_environment()
