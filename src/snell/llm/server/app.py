@@ -17,7 +17,6 @@ from starlette.routing import Route
 from snell.llm.generated_text import GeneratedText
 from snell.llm.server.chat import chat_texts
 from snell.llm.server.choices import Choices
-from snell.llm.server.completion_answer import CompletionAnswer
 from snell.llm.server.completions import completion_request
 from snell.llm.server.delivering import CLIENT_LEFT, deliver, while_connected
 from snell.llm.server.embeddings import embedding_request
@@ -119,30 +118,39 @@ class _Api:
         choices = self._choices(asked.texts)
         if not asked.scores:
             return await deliver(request, self._service, choices, asked.answer(lambda: True), asked.how)
-        answers: list[CompletionAnswer] = []
-        left = threading.Event()
-
-        async def score() -> None:
-            async with self._service.beside:
-                answers.append(await asyncio.to_thread(asked.answer, lambda: not left.is_set()))
-
         try:
-            if not await while_connected(request, score()):
-                return Response(status_code=CLIENT_LEFT)
-        finally:
-            left.set()
-            if not answers:
-                choices.close()
-        return await deliver(request, self._service, choices, answers[0], asked.how)
+            answer = await self._beside(request, asked.answer)
+        except Exception:
+            choices.close()
+            raise
+        if answer is None:
+            choices.close()
+            return Response(status_code=CLIENT_LEFT)
+        return await deliver(request, self._service, choices, answer, asked.how)
 
     async def embeddings(self, request: Request) -> Response:
         fields = await self._fields(request)
         asked = await self._prepared(embedding_request, fields)
-        async with self._service.beside:
-            try:
-                return JSONResponse(await asyncio.to_thread(asked.answer))
-            except Exception as error:
-                raise request_error_of(error, fields.names) from error
+        try:
+            answer = await self._beside(request, asked.answer)
+        except Exception as error:
+            raise request_error_of(error, fields.names) from error
+        return Response(status_code=CLIENT_LEFT) if answer is None else JSONResponse(answer)
+
+    async def _beside(self, request: Request, work: Callable[[Callable[[], bool]], T]) -> T | None:
+        """The result of work beside the runner, one request's at a time; None where the client left."""
+        results: list[T] = []
+        left = threading.Event()
+
+        async def run() -> None:
+            async with self._service.beside:
+                results.append(await asyncio.to_thread(work, lambda: not left.is_set()))
+
+        try:
+            await while_connected(request, run())
+        finally:
+            left.set()
+        return results[0] if results else None
 
     def _choices(self, texts: Sequence[GeneratedText]) -> Choices:
         _, runner = self._service.generator()
