@@ -199,24 +199,12 @@ class LanguageModel:
         rules = self._rules(options, split_thinking)
         tools = None if options.tool_choice == "none" else options.tools
         ids = prompt_ids(prompt, self.tokenizer, lambda: self._template, tools, options.template_variables)
-        wanted = self._tokens(len(ids), options.max_tokens, most)
-        self._check_bias(options)
-        sampler = Sampler(options.sampling(self.parts.defaults), ids)
-        if rules is None:
-            plan = GenerationPlan(ids, wanted, self.tokenizer.eos_ids, options.logprobs)
-            return GeneratedText(plan, sampler, TextStream(self.tokenizer, options.stop_strings))
-        text = TextStream(self.tokenizer, options.stop_strings, shown=rules.shown(self.tokenizer))
-        plan = GenerationPlan(
-            ids,
-            wanted,
-            self.tokenizer.eos_ids,
-            options.logprobs,
-            rules.constraint(self.tokenizer, lambda: self._grammar_tokens),
-            rules.call_reader(),
-            rules.thinking_reader(self.tokenizer, ids),
-            rules.think(self.tokenizer),
-        )
-        return GeneratedText(plan, sampler, text)
+        return self._text(ids, options, rules, self._tokens(len(ids), options.max_tokens, most))
+
+    def another(self, text: GeneratedText, options: GenerateOptions, *, split_thinking: bool = False) -> GeneratedText:
+        """One more text that follows the same prompt, under options that differ in their seed."""
+        rules = self._rules(options, split_thinking)
+        return self._text(text.plan.prompt, options, rules, text.plan.max_tokens)
 
     def prompt_logprobs(self, token_ids: Sequence[int], top: int) -> Iterator[TokenLogprob]:
         """ln p of each token but the first, given those before it, and the ``top`` likeliest tokens in its place.
@@ -255,6 +243,28 @@ class LanguageModel:
             return None
         template = None if self.parts.template is None else self.parts.template.text
         return text_rules.text_rules(options, template, split_thinking=split_thinking)
+
+    def _text(
+        self, ids: Sequence[int], options: GenerateOptions, rules: TextRules | None, most: int
+    ) -> GeneratedText:
+        self._check_bias(options)
+        sampler = Sampler(options.sampling(self.parts.defaults), ids)
+        tokenizer = self.tokenizer
+        if rules is None:
+            plan = GenerationPlan(ids, most, tokenizer.eos_ids, options.logprobs)
+            return GeneratedText(plan, sampler, TextStream(tokenizer, options.stop_strings))
+        text = TextStream(tokenizer, options.stop_strings, shown=rules.shown(tokenizer))
+        plan = GenerationPlan(
+            ids,
+            most,
+            tokenizer.eos_ids,
+            options.logprobs,
+            rules.constraint(tokenizer, lambda: self._grammar_tokens),
+            rules.call_reader(),
+            rules.thinking_reader(tokenizer, ids),
+            rules.think(tokenizer),
+        )
+        return GeneratedText(plan, sampler, text)
 
     def _tokens(self, prompt: int, asked: int | None, most: int | None) -> int:
         """The most tokens that may follow a prompt of so many."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from snell.llm.constraint import Constraint, GrammarTokens, schema_grammar
@@ -42,7 +42,7 @@ class TextRules:
         """What takes the calls out of the text."""
         return None if self.form is None else ToolCallReader(self.form)
 
-    def thinking_reader(self, tokenizer: Tokenizer, prompt: list[int]) -> ThinkingReader | None:
+    def thinking_reader(self, tokenizer: Tokenizer, prompt: Sequence[int]) -> ThinkingReader | None:
         """What takes the thinking out of the text that follows the prompt."""
         if self.tags is None:
             return None

@@ -199,9 +199,9 @@ def test_a_failure_in_drawing_one_text_s_token_is_no_other_s(
 ) -> None:
     plan = service.planned
 
-    def broken(asked_for: Any, **options: Any) -> Any:
-        texts = plan(asked_for, **options)
-        if asked_for[0][0] == "break":
+    def broken(prompt: Any, choices: Any, **options: Any) -> Any:
+        texts = plan(prompt, choices, **options)
+        if prompt == "break":
             monkeypatch.setattr(texts[0], "take", lambda logits: 1 // 0)
         return texts
 

@@ -22,7 +22,7 @@ from snell.llm.server.delivering import CLIENT_LEFT, deliver, while_connected
 from snell.llm.server.embeddings import embedding_request
 from snell.llm.server.fields import Fields
 from snell.llm.server.request_error import RequestError, request_error_of
-from snell.llm.server.service import Service
+from snell.llm.server.service import Service, close_texts
 
 __all__ = ["application"]
 
@@ -115,18 +115,18 @@ class _Api:
     async def completions(self, request: Request) -> Response:
         fields = await self._fields(request)
         asked = await self._prepared(completion_request, fields)
-        choices = self._choices(asked.texts)
         if not asked.scores:
-            return await deliver(request, self._service, choices, asked.answer(lambda: True), asked.how)
+            answer = asked.answer(lambda: True)
+            return await deliver(request, self._service, self._choices(asked.texts), answer, asked.how)
         try:
             answer = await self._beside(request, asked.answer)
         except Exception:
-            choices.close()
+            close_texts(asked.texts)
             raise
         if answer is None:
-            choices.close()
+            close_texts(asked.texts)
             return Response(status_code=CLIENT_LEFT)
-        return await deliver(request, self._service, choices, answer, asked.how)
+        return await deliver(request, self._service, self._choices(asked.texts), answer, asked.how)
 
     async def embeddings(self, request: Request) -> Response:
         fields = await self._fields(request)

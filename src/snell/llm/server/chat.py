@@ -36,7 +36,7 @@ def chat_texts(fields: Fields, service: Service) -> tuple[list[GeneratedText], C
     options = [sampling_options(fields, limit, listed, choice, demands) for choice in range(how.choices)]
     _refuse_unsupported(fields)
     fields.end()
-    texts = service.planned([(messages, option) for option in options], split_thinking=True)
+    texts = service.planned(messages, options, split_thinking=True)
     return texts, ChatAnswer(service.settings.name, model.tokenizer, logprobs=logprobs), how
 
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 from snell.llm.generated_text import GeneratedText
 from snell.llm.generation import Chunk
+from snell.llm.server.service import close_texts
 from snell.llm.serving import Job, Runner
 
 __all__ = ["Choices"]
@@ -32,17 +33,12 @@ class Choices:
         try:
             self._numbers = self._runner.submit_all(jobs)
         except Exception:
-            self.close()
+            close_texts(self.texts)
             raise
         return self
 
     async def __aexit__(self, *error: object) -> None:
         self.cancel()
-
-    def close(self) -> None:
-        """Let go of texts that are not submitted."""
-        for text in self.texts:
-            text.close()
 
     def cancel(self) -> None:
         """Stop the work on every text; nothing for those that have ended."""

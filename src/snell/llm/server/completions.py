@@ -12,7 +12,7 @@ from snell.llm.server.fields import Fields
 from snell.llm.server.generation_fields import Delivery, delivery, sampling_options
 from snell.llm.server.logprobs import Listed
 from snell.llm.server.request_error import RequestError
-from snell.llm.server.service import Service
+from snell.llm.server.service import Service, close_texts
 from snell.llm.serving import RequestTimeoutError
 
 __all__ = ["CompletionRequest", "completion_request"]
@@ -81,7 +81,13 @@ def completion_request(fields: Fields, service: Service) -> CompletionRequest:
     fields.neutral("best_of", how.choices, instead="use n")
     fields.neutral("suffix", "")
     fields.end()
-    texts = service.planned([(prompt, option) for prompt in prompts for option in options])
+    texts: list[GeneratedText] = []
+    try:
+        for prompt in prompts:
+            texts += service.planned(prompt, options)
+    except Exception:
+        close_texts(texts)
+        raise
     return CompletionRequest(service, prompts, texts, how, echo)
 
 

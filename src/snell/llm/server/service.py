@@ -15,7 +15,7 @@ from snell.llm.server.request_error import RequestError
 from snell.llm.server.settings import Settings
 from snell.llm.serving import Limits, Runner
 
-__all__ = ["Service"]
+__all__ = ["Service", "close_texts"]
 
 
 class Service:
@@ -57,18 +57,25 @@ class Service:
             )
 
     def planned(
-        self, asked: Sequence[tuple[Prompt, GenerateOptions]], *, split_thinking: bool = False
+        self, prompt: Prompt, choices: Sequence[GenerateOptions], *, split_thinking: bool = False
     ) -> list[GeneratedText]:
-        """Texts to generate; with no limit given, at most the server's own, and no more than fits the context."""
+        """Texts that follow a prompt; with no limit given, at most the server's own, and no more than fits the context.
+
+        The choices differ in their seeds.
+        """
         model, _ = self.generator()
-        texts: list[GeneratedText] = []
-        try:
-            for prompt, options in asked:
-                texts.append(
-                    model.planned(prompt, options, most=self.settings.default_tokens, split_thinking=split_thinking)
-                )
-        except Exception:
-            for text in texts:
-                text.close()
-            raise
+        most = self.settings.default_tokens
+        texts = [model.planned(prompt, choices[0], most, split_thinking=split_thinking)]
+        for options in choices[1:]:
+            try:
+                texts.append(model.another(texts[0], options, split_thinking=split_thinking))
+            except Exception:
+                close_texts(texts)
+                raise
         return texts
+
+
+def close_texts(texts: Sequence[GeneratedText]) -> None:
+    """Let go of texts that are not going to be written."""
+    for text in texts:
+        text.close()
