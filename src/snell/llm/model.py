@@ -85,6 +85,8 @@ class LanguageModel:
         self._chunk = min(chunk, context)
         self._programs: dict[StepResult, SizedProgram] = {}
         self._lock = Lock()
+        self._grammars: GrammarTokens | None = None
+        self._grammar_lock = Lock()
 
     def __repr__(self) -> str:
         return f"<LanguageModel of {self.vocab_size} tokens; context {self.context}, KV cache {self.kv_dtype}>"
@@ -259,7 +261,7 @@ class LanguageModel:
             most,
             tokenizer.eos_ids,
             options.logprobs,
-            rules.constraint(tokenizer, lambda: self._grammar_tokens),
+            rules.constraint(tokenizer, self._grammar_tokens),
             rules.call_reader(),
             rules.thinking_reader(tokenizer, ids),
             rules.think(tokenizer),
@@ -286,9 +288,12 @@ class LanguageModel:
                 f"logit_bias: token {max(ids)} is outside of the vocabulary of {self.vocab_size} tokens"
             )
 
-    @cached_property
     def _grammar_tokens(self) -> GrammarTokens:
-        return constraint.GrammarTokens(self.tokenizer, self.vocab_size)
+        """Made for the first text that needs it, and once: of a large vocabulary it takes seconds."""
+        with self._grammar_lock:
+            if self._grammars is None:
+                self._grammars = constraint.GrammarTokens(self.tokenizer, self.vocab_size)
+            return self._grammars
 
     @cached_property
     def _template(self) -> ChatTemplate | None:
