@@ -193,5 +193,7 @@ def test_the_prompt_s_tokens_are_scored_in_chunks(model: LanguageModel) -> None:
     expected = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
     scored = list(small.prompt_logprobs(ids, 2))
     assert [one.token_id for one in scored] == ids[1:]
-    np.testing.assert_allclose([one.logprob for one in scored], [expected[k, id_] for k, id_ in enumerate(ids[1:])], atol=1e-4)
+    np.testing.assert_allclose(
+        [one.logprob for one in scored], [expected[k, id_] for k, id_ in enumerate(ids[1:])], atol=1e-4
+    )
     assert [one.top[0][0] for one in scored] == logits[:-1].argmax(-1).tolist()

@@ -62,7 +62,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
 def thinking_model(model: LanguageModel, ending: str) -> LanguageModel:
     """A model whose template knows of thinking, of tools, and ends a prompt like this."""
     template = (
-        "{% for tool in tools %}<tool_call>{{ tool | tojson }}{% endfor %}"
+        "{% for tool in tools or [] %}<tool_call>{{ tool | tojson }}{% endfor %}"
         "{% for message in messages %}{{ message.content.split('</think>')[-1] }}{% endfor %}" + ending
     )
     parts = type(model.parts)(

@@ -101,7 +101,7 @@ def test_a_call_without_a_whole_name_is_text(form, text: str, shown: str, calls)
 
 
 def test_brackets_and_quotation_marks_in_arguments_do_not_end_them() -> None:
-    arguments = {"a": ['}]"{\\', {"b": "\\\""}], "é": [[1], {}]}
+    arguments = {"a": ['}]"{\\', {"b": '\\"'}], "é": [[1], {}]}
     text = f'<tool_call>\n{{"name": "weather", "arguments": {json.dumps(arguments)}}}\n</tool_call>'
     _, _, reader = read(TaggedCalls(), text, 3)
     assert [call.arguments for call in reader.calls] == [arguments]

@@ -119,7 +119,9 @@ def wrong_role(received: object, known: Collection[str]) -> str:
     """What is wrong with a role that is none."""
     near = get_close_matches(str(received), known, 1)
     instead = f"did you mean {near[0]!r}?" if near else "write {'role': 'user', 'content': '…'}"
-    return f"a message needs a role, one of {', '.join(sorted(known))}, received {received!r}; {instead}"
+    return (
+        f"a message needs a role such as 'user', received {received!r}; {instead} (known: {', '.join(sorted(known))})"
+    )
 
 
 class _StandIns:

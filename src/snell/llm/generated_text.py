@@ -143,7 +143,9 @@ class GeneratedText:
 def token_logprob(token: int, logits: npt.NDArray[np.float32], count: int) -> TokenLogprob:
     """ln p of a token under the logits (vocab,), and the ``count`` likeliest tokens there."""
     values = log_probabilities(logits)
-    return TokenLogprob(token, float(values[token]), tuple((int(id_), float(values[id_])) for id_ in likeliest(values, count)))
+    return TokenLogprob(
+        token, float(values[token]), tuple((int(id_), float(values[id_])) for id_ in likeliest(values, count))
+    )
 
 
 def _all_but(ids: frozenset[int], size: int) -> npt.NDArray[np.bool_]:

@@ -25,7 +25,7 @@ from snell.llm.generation import Generation, TokenLogprob
 from snell.llm.generation_stream import GenerationStream
 from snell.llm.options import GenerateKeywords, GenerateOptions
 from snell.llm.prompt import Prompt, is_batch, prompt_ids
-from snell.llm.sampling import Sampler, SamplingParams, is_whole
+from snell.llm.sampling import Sampler, SamplingParams
 from snell.llm.session import Session
 from snell.llm.sized_program import SizedProgram
 from snell.llm.step import StepResult
@@ -246,11 +246,10 @@ class LanguageModel:
         template = None if self.parts.template is None else self.parts.template.text
         return text_rules.text_rules(options, template, split_thinking=split_thinking)
 
-    def _text(
-        self, ids: Sequence[int], options: GenerateOptions, rules: TextRules | None, most: int
-    ) -> GeneratedText:
-        self._check_bias(options)
-        sampler = Sampler(options.sampling(self.parts.defaults), ids)
+    def _text(self, ids: Sequence[int], options: GenerateOptions, rules: TextRules | None, most: int) -> GeneratedText:
+        params = options.sampling(self.parts.defaults)
+        self._check_bias(params)
+        sampler = Sampler(params, ids)
         tokenizer = self.tokenizer
         if rules is None:
             plan = GenerationPlan(ids, most, tokenizer.eos_ids, options.logprobs)
@@ -280,12 +279,12 @@ class LanguageModel:
             )
         return wanted
 
-    def _check_bias(self, options: GenerateOptions) -> None:
-        """Before anything runs; what is no mapping of ids is said by ``SamplingParams``."""
-        ids = [id_ for id_ in options.logit_bias or () if is_whole(id_)]
-        if ids and max(ids) >= self.vocab_size:
+    def _check_bias(self, params: SamplingParams) -> None:
+        """Before anything runs."""
+        largest = max(params.logit_bias or (), default=0)
+        if largest >= self.vocab_size:
             raise OutOfRangeError(
-                f"logit_bias: token {max(ids)} is outside of the vocabulary of {self.vocab_size} tokens"
+                f"logit_bias: token {largest} is outside of the vocabulary of {self.vocab_size} tokens"
             )
 
     def _grammar_tokens(self) -> GrammarTokens:

@@ -8,13 +8,17 @@ from typing import Any, TypedDict, cast
 from snell.errors import ConfigError
 from snell.llm.sampling import SamplingParams, is_whole
 
-__all__ = ["GenerateKeywords", "GenerateOptions"]
+__all__ = ["GenerateKeywords", "GenerateOptions", "UnknownOptionError"]
 
 _SAMPLING = (
     "temperature", "top_k", "top_p", "min_p", "typical_p", "repetition_penalty", "frequency_penalty", "presence_penalty",
 )  # fmt: skip
 # What a template is given of its own; a variable of such a name would take its place.
 _OF_TEMPLATES = frozenset({"messages", "tools", "add_generation_prompt", "bos_token", "eos_token"})
+
+
+class UnknownOptionError(ConfigError, TypeError):
+    """An option that does not exist; as with any call in Python, also a TypeError."""
 
 
 class GenerateKeywords(TypedDict, total=False):
@@ -72,13 +76,13 @@ class GenerateOptions:
 
     @classmethod
     def of_keywords(cls, given: Mapping[str, Any]) -> "GenerateOptions":
-        """The options of a call; a name that is none is a ConfigError that says which is meant."""
+        """The options of a call; a name that is none is an UnknownOptionError that says which is meant."""
         known = [field.name for field in fields(cls)]
         for name in given:
             if name not in known:
                 near = get_close_matches(name, known, 1)
                 instead = f"did you mean {near[0]}?" if near else f"expected some of {', '.join(known)}"
-                raise ConfigError(f"generate has no option {name!r}; {instead}")
+                raise UnknownOptionError(f"generate has no option {name!r}; {instead}")
         return cls(**given)
 
     def __post_init__(self) -> None:

@@ -131,8 +131,10 @@ class WholeCall:
     def grammar(self, rules: CallRules, literal: Literal) -> str:
         """Rules."""
         tag = f"{literal('<|python_tag|>')}? " if "<|python_tag|>" in literal.tokenizer.control_tokens else ""
+        # Piece by piece, as JSON is read: a longer piece would hide an answer in JSON that begins as it does.
         calls = (
-            f"tool_{place}: {literal(_named(tool, 'parameters').lstrip())} arguments_{place} {literal('}')}"
+            rf"""tool_{place}: "{{" "\"name\"" ":" " "? {json.dumps(json.dumps(tool.name))} "," " "? """
+            rf""""\"parameters\"" ":" " "? arguments_{place} "}}" """
             for place, tool in enumerate(rules.tools)
         )
         return "\n".join([*_start(rules, f"{tag}({_any(rules)})", "TEXT?", r"TEXT: /[^{\s](.|\n)*/"), *calls])

@@ -22,7 +22,7 @@ class ToolCallReader:
 
     def __init__(self, form: ToolCallForm) -> None:
         self._form = form
-        self._held = ""
+        self._before, self._held = "", ""
         self._begun = False
         self._open: _OpenCall | None = None
         self.calls: list[ToolCall] = []
@@ -44,10 +44,12 @@ class ToolCallReader:
         return "" if self.calls or self._open is not None else rest
 
     def _text(self) -> str:
-        begin = self._form.begin(self._held)
+        # Where calls begin depends on what was shown before them.
+        text = self._before + self._held
+        begin = self._form.begin(text)
         self._begun = begin is not None
-        end = len(self._held) - self._form.held(self._held) if begin is None else begin
-        shown, self._held = self._held[:end], self._held[end:]
+        end = len(text) - self._form.held(text) if begin is None else begin
+        shown, self._before, self._held = text[len(self._before) : end], text[:end], text[end:]
         return shown
 
     def _deltas(self) -> Iterator[ToolCallDelta]:

@@ -160,7 +160,10 @@ def _chosen(choice: object) -> tuple[str, list[str] | None]:
             return choice, None
         case {"type": "function", "function": {"name": str(name)}}:
             return "required", [name]
-        case {"type": "allowed_tools", "allowed_tools": {"mode": "auto" | "required" as mode, "tools": [_, *_] as tools}}:
+        case {
+            "type": "allowed_tools",
+            "allowed_tools": {"mode": "auto" | "required" as mode, "tools": [_, *_] as tools},
+        }:
             return mode, [_named(tool) for tool in cast("list[object]", tools)]
         case _:
             raise _wrong_choice(choice)

@@ -26,7 +26,10 @@ def pooling_named(name: str | None, default: Pooling) -> Pooling:
 def fitted_ids(
     tokenizer: Tokenizer, texts: str | Sequence[str | Sequence[int]], context: int, truncate: bool
 ) -> list[list[int]]:
-    """Ids of each text, where it is not given as ids; one that is too long is a ContextLengthError, or loses its end (not its closing token)."""
+    """Ids of each text, where it is not given as ids.
+
+    One that is too long is a ContextLengthError, or loses its end (not its closing token).
+    """
     fitted: list[list[int]] = []
     for place, text in enumerate([texts] if isinstance(texts, str) else texts):
         ids = tokenizer.encode(text) if isinstance(text, str) else checked_ids(list(text), tokenizer)

@@ -130,7 +130,9 @@ def test_texts_with_different_rules_are_written_together(client: openai.OpenAI) 
         if place % 3 == 1:
             form = {"type": "json_schema", "json_schema": {"name": "a", "schema": ANSWER}}
             return chat(client, response_format=form).choices[0].message.content
-        return chat(client, tools=TOOLS, tool_choice=named("weather")).choices[0].message.tool_calls[0].function.arguments
+        return (
+            chat(client, tools=TOOLS, tool_choice=named("weather")).choices[0].message.tool_calls[0].function.arguments
+        )
 
     alone = [answer(place) for place in range(3)]
     with ThreadPoolExecutor(6) as threads:
@@ -165,7 +167,7 @@ def test_thinking_is_not_the_content(client: openai.OpenAI) -> None:
         ({"tools": TOOLS, "parallel_tool_calls": 3}, "parallel_tool_calls"),
         ({"reasoning_effort": "most"}, "reasoning_effort"),
         ({"response_format": {"type": "json_schema", "json_schema": {"schema": {"pattern": "("}}}}, "response_format"),
-        ({"tools": TOOLS, "extra_body": {"grammar": 'start: "a"'}}, "tools"),
+        ({"tools": TOOLS, "extra_body": {"grammar": 'start: "a"'}}, "grammar"),
     ],
 )
 def test_what_is_wrong_with_tools_or_formats_is_named(client: openai.OpenAI, options: Any, param: str) -> None:

@@ -87,6 +87,8 @@ def sampling_options(
 
 
 def _grammar(fields: Fields) -> str | None:
+    for other in ("json_schema", "tools"):
+        fields.means("grammar", f"{other} and grammar")
     return None if fields.value("grammar") is None else fields.text("grammar", "")
 
 

@@ -30,6 +30,8 @@ class Listener:
         try:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             self._socket.bind((host, port))
+            # From now on clients wait to be served, and are not refused, while the server is about to run.
+            self._socket.listen(_BACKLOG)
         except OSError:
             self._socket.close()
             raise

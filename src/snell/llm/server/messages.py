@@ -97,7 +97,9 @@ def _arguments(name: str, given: str | Mapping[str, Any]) -> Mapping[str, Any]:
         try:
             value = json.loads(given or "{}")
         except (ValueError, RecursionError) as error:
-            raise RequestError(400, f"{where}: expected the JSON of an object, received none: {error}", where) from error
+            raise RequestError(
+                400, f"{where}: expected the JSON of an object, received none: {error}", where
+            ) from error
     if not isinstance(value, Mapping):
         raise RequestError(400, f"{where}: expected the JSON of an object, received another value", where)
     return cast("Mapping[str, Any]", value)

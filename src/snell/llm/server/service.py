@@ -53,7 +53,9 @@ class Service:
         """Refuse a request of more texts than may ever wait; the parameter of that name asks for them."""
         if count > self._most_texts:
             raise RequestError(
-                400, f"{name}: expected at most {self._most_texts} texts a request, received {count}; send several", name
+                400,
+                f"{name}: expected at most {self._most_texts} texts a request, received {count}; send several",
+                name,
             )
 
     def planned(
