@@ -9,7 +9,7 @@ from tests.llm.tiny_models import VOCABULARY, tiny_llama, write_gguf_llama
 
 from snell.bench import parse_case
 from snell.bench.cases import Serve, ServeFigure
-from snell.bench.serve_load import Client, TokenTimes, kept_rate, total_rate, under_load
+from snell.bench.serve_load import Client, TokenTimes, kept_share, total_rate, under_load
 from snell.config import Config, process_environment
 from snell.engine.engine import Engine
 from snell.errors import SnellError
@@ -44,10 +44,15 @@ def test_the_load_is_short_requests_of_four_clients_and_a_long_one(client: Clien
     assert {len(text.came) for text in texts} == {24}
 
 
-def test_rates_are_tokens_over_seconds(client: Client) -> None:
-    assert total_rate(client, 1) > 0
-    assert total_rate(client, 4) > 0
-    assert kept_rate(client) > 0
+def test_the_rate_of_one_stream_is_its_tokens_over_their_seconds(client: Client) -> None:
+    assert 1 < total_rate(client, 1) < 1e6
+
+
+def test_the_kept_share_is_the_rate_beside_a_long_prompt_over_the_rate_before_it() -> None:
+    streams = [TokenTimes(0.0, (1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0, 11.0, 12.0)) for _ in range(3)]
+    assert kept_share(streams, TokenTimes(4.0, (10.0,))) == 0.5
+    with pytest.raises(SnellError, match="did not run at the same time"):
+        kept_share(streams, TokenTimes(20.0, (21.0,)))
 
 
 def test_what_the_server_refuses_is_an_error_that_says_so(client: Client) -> None:

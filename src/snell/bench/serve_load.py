@@ -15,7 +15,7 @@ import numpy as np
 
 from snell.errors import SnellError
 
-__all__ = ["Client", "TokenTimes", "kept_rate", "total_rate", "under_load"]
+__all__ = ["Client", "TokenTimes", "kept_rate", "kept_share", "total_rate", "under_load"]
 
 _CLIENTS, _TOKENS, _LENGTHS = 4, 24, (16, 64, 256, 32, 128, 16)
 _LONG = 1024
@@ -118,7 +118,12 @@ def kept_rate(client: Client) -> float:
             under_way.acquire(timeout=_TIMEOUT)
         long = client.stream(1000, _LONG, 1)
         streams = [each.result() for each in writing]
-    begin = max(times.came[_BEFORE // 4] for times in streams)
+    return kept_share(streams, long)
+
+
+def kept_share(streams: Sequence[TokenTimes], long: TokenTimes) -> float:
+    """The rate of streams while another text's prompt is read, over their rate before it was asked for."""
+    begin = max(times.came[0] for times in streams)
     end = min(long.came[0], *(times.came[-1] for times in streams))
     return _rate(streams, long.asked, end) / _rate(streams, begin, long.asked)
 
@@ -132,6 +137,8 @@ def total_rate(client: Client, streams: int) -> float:
 
 def _rate(streams: Sequence[TokenTimes], begin: float, end: float) -> float:
     """Tokens a second that came after the one time and until the other."""
+    if end <= begin:
+        raise SnellError("the streams did not run at the same time, so they have no rate together; measure longer ones")
     return sum(begin < moment <= end for times in streams for moment in times.came) / (end - begin)
 
 

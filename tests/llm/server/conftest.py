@@ -32,7 +32,7 @@ def compiler(folder: Path) -> EngineCompiler:
 
 @pytest.fixture(scope="session")
 def model(folder: Path, compiler: EngineCompiler) -> LanguageModel:
-    judge = tiny_llama(max_position_embeddings=512)
+    judge = tiny_llama(max_position_embeddings=1024)
     path = write_gguf_llama(folder / "tiny.gguf", judge, gguf.GGMLQuantizationType.Q8_0)
     opened = load(path, compiler=compiler)
     assert isinstance(opened, LanguageModel)

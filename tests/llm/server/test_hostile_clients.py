@@ -1,5 +1,6 @@
 """Clients that want to do harm: what they send is refused in the form of the interface, and costs the others nothing."""
 
+import contextlib
 import json
 import socket
 import threading
@@ -150,13 +151,14 @@ def test_a_body_longer_or_shorter_than_it_says_disturbs_nobody(listener: Listene
 def test_a_body_that_arrives_too_slowly_is_a_408(model: LanguageModel) -> None:
     settings = Settings("tiny", body_seconds=0.3)
     with (
-        serving(Service(model, settings, Limits(places=1))) as running,
+        serving(Service(model, settings, Limits(places=3))) as running,
         socket.create_connection((running.host, running.port), 10) as connection,
     ):
         connection.sendall(posted(b'{"prompt"', length=100))
-        for _ in range(6):
-            time.sleep(0.1)
-            connection.sendall(b" ")
+        with contextlib.suppress(BrokenPipeError):  # the answer came already
+            for _ in range(6):
+                time.sleep(0.1)
+                connection.sendall(b" ")
         assert connection.recv(100).startswith(b"HTTP/1.1 408")
 
 
@@ -193,7 +195,7 @@ def test_a_connection_without_a_request_is_ended_after_a_while_and_one_at_work_i
 
 
 def test_connections_that_send_no_request_are_ended(model: LanguageModel) -> None:
-    with serving(Service(model, Settings("tiny"), Limits(places=1)), idle_seconds=0.5) as running:
+    with serving(Service(model, Settings("tiny"), Limits(places=3)), idle_seconds=0.5) as running:
         address = (running.host, running.port)
         silent = [socket.create_connection(address, 10) for _ in range(20)]
         for place, connection in enumerate(silent):
@@ -269,14 +271,14 @@ def streaming(listener: Listener) -> Iterator[list[float]]:
     thread.join(30)
 
 
-def test_a_running_stream_ends_whole_among_a_thousand_bad_requests(listener: Listener, streaming: list[float]) -> None:
+def test_a_running_stream_goes_on_among_hundreds_of_bad_requests(listener: Listener, streaming: list[float]) -> None:
     bodies = [b"", b"{", deep(101), b'{"prompt": "x", "n": 128}', b'{"prompt": "' + b"y" * 50_000 + b'"}']
 
     def send(place: int) -> int:
         return exchanged(listener, posted(bodies[place % len(bodies)]))[0]
 
     with ThreadPoolExecutor(8) as threads:
-        statuses = list(threads.map(send, range(1000)))
+        statuses = list(threads.map(send, range(300)))
     assert set(statuses) == {400}
     assert streaming
 

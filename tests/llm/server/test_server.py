@@ -121,7 +121,7 @@ def test_embeddings_are_the_same_as_numbers_and_as_base64(listener: Listener, cl
 
 def test_an_encoder_serves_embeddings_and_refuses_to_generate(folder: Path, compiler: EngineCompiler) -> None:
     model = load(save_folder(tiny_bert(), folder / "bert"), compiler=compiler)
-    with serving(Service(model, Settings(NAME), Limits())) as running:
+    with serving(Service(model, Settings(NAME), Limits(places=3))) as running:
         client = openai.OpenAI(base_url=running.url, api_key="any", max_retries=0)
         assert len(client.embeddings.create(model=NAME, input="hello", dimensions=8).data[0].embedding) == 8
         with pytest.raises(openai.BadRequestError, match="embeds texts"):
@@ -194,7 +194,7 @@ def test_options_that_ask_for_nothing_are_taken(client: openai.OpenAI) -> None:
 
 def test_a_text_beyond_the_context_says_so(client: openai.OpenAI) -> None:
     with pytest.raises(openai.BadRequestError) as raised:
-        completed(client, "x" * 500, max_tokens=100)
+        completed(client, "x" * 1000, max_tokens=100)
     assert raised.value.code == "context_length_exceeded"
 
 
@@ -208,22 +208,22 @@ def test_another_model_or_path_is_a_404_and_another_key_a_401(client: openai.Ope
 
 
 def test_a_full_queue_is_a_429(model: LanguageModel) -> None:
-    with serving(Service(model, Settings(NAME), Limits(places=1, waiting=2))) as running:
+    with serving(Service(model, Settings(NAME), Limits(places=3, waiting=2))) as running:
         client = openai.OpenAI(base_url=running.url, api_key="any", max_retries=0)
-        written = client.completions.create(
-            model=NAME, prompt="x", max_tokens=400, stream=True, logit_bias={"257": -100}, temperature=0
-        )
-        next(iter(written))
+        options: Any = {"model": NAME, "prompt": "x", "stream": True, "temperature": 0, "logit_bias": {"257": -100}}
+        written = [client.completions.create(max_tokens=500, **options) for _ in range(3)]
+        for stream in written:
+            next(iter(stream))
         waiting = client.completions.create(model=NAME, prompt="x", n=2, max_tokens=1, stream=True)
         with pytest.raises(openai.RateLimitError) as raised:
             client.completions.create(model=NAME, prompt="x")
         assert raised.value.code == "queue_full"
-        assert list(written)[-1].choices[0].finish_reason == "length"
+        assert [list(stream)[-1].choices[0].finish_reason for stream in written] == ["length"] * 3
         assert list(waiting)
 
 
 def test_a_request_that_takes_too_long_is_ended(model: LanguageModel) -> None:
-    with serving(Service(model, Settings(NAME, request_seconds=0.0), Limits())) as running:
+    with serving(Service(model, Settings(NAME, request_seconds=0.0), Limits(places=3))) as running:
         client = openai.OpenAI(base_url=running.url, api_key="any", max_retries=0)
         with pytest.raises(openai.InternalServerError, match="took longer"):
             completed(client, "x")
@@ -312,7 +312,7 @@ def test_under_load_every_request_is_answered_with_its_own_text(client: openai.O
 
 
 def test_an_ending_server_finishes_its_streams(model: LanguageModel) -> None:
-    with serving(Service(model, Settings(NAME), Limits())) as running:
+    with serving(Service(model, Settings(NAME), Limits(places=3))) as running:
         client = openai.OpenAI(base_url=running.url, api_key="any", max_retries=0)
         stream = client.completions.create(
             model=NAME, prompt="x", max_tokens=300, stream=True, temperature=0, logit_bias={"257": -100}

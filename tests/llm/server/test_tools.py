@@ -5,16 +5,13 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import openai
 import pytest
 from tests.llm.running_server import serving
-from tests.llm.tiny_models import tiny_llama, write_gguf_llama
 
-from snell.dtypes import f16
-from snell.llm import LanguageModel, load
+from snell.llm import LanguageModel
 from snell.llm.engine_compiler import EngineCompiler
 from snell.llm.server import Service, Settings
 from snell.llm.serving import Limits
@@ -39,13 +36,10 @@ ANSWER = {
 
 
 @pytest.fixture(scope="module")
-def service(folder: Path, compiler: EngineCompiler) -> Service:
-    judge = tiny_llama(num_hidden_layers=1, max_position_embeddings=1024)
-    opened = load(write_gguf_llama(folder / "tools.gguf", judge), compiler=compiler)
-    assert isinstance(opened, LanguageModel)
-    parts = replace(opened.parts, template=TemplateSource(TEMPLATE + "{# </think> #}", "", ""))
-    model = LanguageModel(parts, compiler, context=1024, kv_dtype=f16)
-    return Service(model, Settings("tiny"), Limits(places=3))
+def service(model: LanguageModel, compiler: EngineCompiler) -> Service:
+    parts = replace(model.parts, template=TemplateSource(TEMPLATE + "{# </think> #}", "", ""))
+    calling = LanguageModel(parts, compiler, context=model.context, kv_dtype=model.kv_dtype)
+    return Service(calling, Settings("tiny"), Limits(places=3))
 
 
 @pytest.fixture(scope="module")
