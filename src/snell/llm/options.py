@@ -2,11 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from difflib import get_close_matches
-from typing import Any, TypedDict, cast
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
+from snell.deferred import deferred
 from snell.errors import ConfigError
 from snell.llm.sampling import SamplingParams, is_whole
+
+if TYPE_CHECKING:
+    import difflib
+else:
+    difflib = deferred("difflib")
 
 __all__ = ["GenerateKeywords", "GenerateOptions", "UnknownOptionError"]
 
@@ -80,7 +85,7 @@ class GenerateOptions:
         known = [field.name for field in fields(cls)]
         for name in given:
             if name not in known:
-                near = get_close_matches(name, known, 1)
+                near = difflib.get_close_matches(name, known, 1)
                 instead = f"did you mean {near[0]}?" if near else f"expected some of {', '.join(known)}"
                 raise UnknownOptionError(f"generate has no option {name!r}; {instead}")
         return cls(**given)
