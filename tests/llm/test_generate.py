@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from tests.llm.tiny_models import BOS, EOS, tiny_llama, write_gguf_llama
 
-from snell.errors import ConfigError, ContextLengthError
+from snell.dtypes import f32
+from snell.errors import ConfigError, ContextLengthError, OutOfRangeError, SnellError
 from snell.llm import LanguageModel, load
 from snell.llm.interpreted import InterpretingCompiler
 
@@ -160,3 +161,39 @@ def test_a_repetition_penalty_reaches_the_tokens_of_the_prompt(model: LanguageMo
     penalised = model.generate(repeated, repetition_penalty=1e6, **options).token_ids  # type: ignore[call-overload]
     assert not set(penalised) & set(repeated)
     assert len(set(penalised)) == 8
+
+
+def test_an_option_that_is_none_is_named_with_the_one_that_is_meant(model: LanguageModel) -> None:
+    with pytest.raises(ConfigError, match=r"no option 'max_token'; did you mean max_tokens\?"):
+        model.generate("hello", max_token=3)  # type: ignore[call-overload]
+    with pytest.raises(ConfigError, match="no option 'zzz'; expected some of max_tokens, temperature"):
+        model.generate("hello", zzz=3)  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("ids", ["x", ["x", "y"], [1.5]])
+def test_logits_of_what_are_no_ids_say_how_to_get_them(model: LanguageModel, ids: object) -> None:
+    with pytest.raises(ConfigError, match=r"model\.logits\(model\.tokenizer\.encode\(text\)\)"):
+        model.logits(ids)  # type: ignore[arg-type]
+
+
+def test_a_bias_beyond_the_vocabulary_is_refused_before_anything_runs(model: LanguageModel) -> None:
+    with pytest.raises(OutOfRangeError, match=f"logit_bias: token {10**30} is outside"):
+        model.generate("hello", max_tokens=1, logit_bias={10**30: 1.0}, stream=True)
+
+
+def test_a_role_that_no_template_knows_is_named_with_the_one_that_is_meant(model: LanguageModel) -> None:
+    with pytest.raises(SnellError, match=r"received 'asistant'; did you mean 'assistant'\?"):
+        model.generate([{"role": "asistant", "content": "x"}], max_tokens=1)
+
+
+def test_the_prompt_s_tokens_are_scored_in_chunks(model: LanguageModel) -> None:
+    ids = model.tokenizer.encode("hello there")
+    small = LanguageModel(model.parts, InterpretingCompiler(), context=64, kv_dtype=f32, chunk=4)
+    logits = model.logits(ids).astype(np.float64)
+    expected = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    scored = list(small.prompt_logprobs(ids, 2))
+    assert [one.token_id for one in scored] == ids[1:]
+    np.testing.assert_allclose(
+        [one.logprob for one in scored], [expected[k, id_] for k, id_ in enumerate(ids[1:])], atol=1e-4
+    )
+    assert [one.top[0][0] for one in scored] == logits[:-1].argmax(-1).tolist()

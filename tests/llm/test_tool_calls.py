@@ -1,5 +1,6 @@
 """Tool calls: the three families' forms, read and constrained."""
 
+import json
 from dataclasses import replace
 from functools import cache
 
@@ -14,11 +15,13 @@ from snell.importers.gguf import read_gguf
 from snell.llm import LanguageModel, load
 from snell.llm.chat_template import ChatTemplate, encode_chat
 from snell.llm.constraint import GrammarTokens
+from snell.llm.generation import ToolCallDelta
 from snell.llm.interpreted import InterpretingCompiler
 from snell.llm.template_source import TemplateSource
 from snell.llm.tokenizer import Tokenizer
 from snell.llm.tool_call_forms import ListedCalls, NamedCalls, TaggedCalls, WholeCall, tool_call_form
-from snell.llm.tool_calls import ToolCallForm, ToolCallReader, read_tools, tools_grammar
+from snell.llm.tool_call_reader import ToolCallReader
+from snell.llm.tool_calls import CallRules, ToolCallForm, call_rules, read_tools, tools_grammar
 
 TOOLS = [
     {"type": "function", "function": {"name": "weather", "parameters": {
@@ -49,23 +52,59 @@ TEXTS = [
 ]
 
 
+def read(form: ToolCallForm, text: str, size: int) -> tuple[str, list[ToolCallDelta], ToolCallReader]:
+    """The text and the pieces of calls that a reader gives for a text in pieces of a size."""
+    reader, shown, deltas = ToolCallReader(form), "", list[ToolCallDelta]()
+    for at in range(0, len(text), size):
+        more, found = reader.push(text[at : at + size])
+        shown += more
+        deltas += found
+    return shown + reader.finish(), deltas, reader
+
+
 @pytest.mark.parametrize(("form", "text", "shown", "calls"), TEXTS)
 @pytest.mark.parametrize("size", [1, 3, 1000])
 def test_calls_are_taken_out_of_a_text_however_it_is_cut(form, text: str, shown: str, calls, size: int) -> None:
-    reader = ToolCallReader(form)
-    pieces = [reader.push(text[at : at + size]) for at in range(0, len(text), size)]
-    rest, found = reader.finish()
-    assert "".join(pieces) + rest == shown
-    assert [(call.name, call.arguments) for call in found] == calls
-    assert len({call.id for call in found}) == len(calls)
+    received, _, reader = read(form, text, size)
+    assert received == shown
+    assert [(call.name, call.arguments) for call in reader.calls] == calls
+    assert len({call.id for call in reader.calls}) == len(calls)
+    assert not reader.is_cut
+
+
+@pytest.mark.parametrize(("form", "text", "shown", "calls"), TEXTS)
+def test_the_pieces_of_calls_joined_are_the_calls(form, text: str, shown: str, calls) -> None:
+    _, deltas, reader = read(form, text, 1)
+    heads = [delta for delta in deltas if delta.name is not None]
+    assert [(head.index, head.name, head.id) for head in heads] == [
+        (place, call.name, call.id) for place, call in enumerate(reader.calls)
+    ]
+    for place, call in enumerate(reader.calls):
+        pieces = [delta.arguments for delta in deltas if delta.index == place]
+        assert json.loads("".join(pieces)) == call.arguments
+        assert len(pieces) > len(call.arguments)
+
+
+@pytest.mark.parametrize(("form", "text", "shown", "calls"), [row for row in TEXTS if len(row[3]) == 1])
+def test_a_call_that_was_cut_short_is_neither_a_call_nor_text(form, text: str, shown: str, calls) -> None:
+    received, deltas, reader = read(form, text[: text.index("Rom") + 1], 2)
+    assert (received, reader.calls, reader.is_cut) == (shown, [], True)
+    assert deltas[0].name == "weather"
+    assert "".join(delta.arguments for delta in deltas) == '{"city": "R'
 
 
 @pytest.mark.parametrize(("form", "text", "shown", "calls"), [row for row in TEXTS if row[3]])
-def test_a_call_that_was_cut_short_is_text(form, text: str, shown: str, calls) -> None:
-    reader = ToolCallReader(form)
-    cut = text[: -2 if text.endswith("}") else -1]
-    begun = reader.push(cut)
-    assert (begun + reader.finish()[0], reader.finish()[1]) == (cut, ())
+def test_a_call_without_a_whole_name_is_text(form, text: str, shown: str, calls) -> None:
+    cut = text[: text.index("weather") + 3]
+    received, deltas, reader = read(form, cut, 2)
+    assert (received, deltas, reader.calls, reader.is_cut) == (cut, [], [], False)
+
+
+def test_brackets_and_quotation_marks_in_arguments_do_not_end_them() -> None:
+    arguments = {"a": ['}]"{\\', {"b": '\\"'}], "é": [[1], {}]}
+    text = f'<tool_call>\n{{"name": "weather", "arguments": {json.dumps(arguments)}}}\n</tool_call>'
+    _, _, reader = read(TaggedCalls(), text, 3)
+    assert [call.arguments for call in reader.calls] == [arguments]
 
 
 @pytest.mark.parametrize(
@@ -93,10 +132,11 @@ def smollm2() -> tuple[Tokenizer, GrammarTokens]:
     return tokenizer, GrammarTokens(tokenizer, tokenizer.vocab_size)
 
 
-def followed(form: ToolCallForm, text: str) -> str:
+def followed(form: ToolCallForm, text: str, rules: CallRules | None = None) -> str:
     """How much of the text the grammar of the tools allows, token by token; "…" where it may not end there."""
     tokenizer, tokens = smollm2()
-    constraint = tokens.constraint(tools_grammar(form, read_tools(TOOLS), tokenizer), "tools")
+    rules = CallRules(tuple(read_tools(TOOLS))) if rules is None else rules
+    constraint = tokens.constraint(tools_grammar(form, rules, tokenizer), "tools")
     ids = tokenizer.encode(text, add_special=False)
     try:
         for place, id_ in enumerate(ids):
@@ -126,9 +166,58 @@ def test_a_call_of_another_tool_or_with_other_arguments_is_not(form: ToolCallFor
     assert text.startswith(allowed[: text.index(right)])
 
 
+FORMS = [(TaggedCalls(), TAGGED), (ListedCalls(), LISTED + "]"), (NamedCalls(), NAMED), (WholeCall(), WHOLE)]
+
+
+@pytest.mark.parametrize(("form", "call"), FORMS)
+def test_where_a_call_is_required_nothing_else_is_allowed(form: ToolCallForm, call: str) -> None:
+    rules = call_rules(TOOLS, "required")
+    assert followed(form, call, rules) == call
+    assert followed(form, "Well, no.", rules) == ""
+    assert followed(form, "", rules) == "…"
+
+
+@pytest.mark.parametrize(("form", "call"), FORMS)
+def test_where_one_tool_is_chosen_no_other_can_be_called(form: ToolCallForm, call: str) -> None:
+    rules = call_rules(TOOLS, {"type": "function", "function": {"name": "stop"}})
+    assert rules is not None
+    assert [tool.name for tool in rules.tools] == ["stop"]
+    assert len(followed(form, call, rules)) <= call.index("weather")
+
+
+@pytest.mark.parametrize(("form", "text"), [(row[0], row[1]) for row in TEXTS if len(row[3]) == 2])
+def test_without_parallel_calls_the_first_one_ends_the_text(form: ToolCallForm, text: str) -> None:
+    rules = call_rules(TOOLS, parallel=False)
+    allowed = followed(form, text, rules)
+    assert "weather" in allowed
+    assert "stop" not in allowed
+
+
+@pytest.mark.parametrize(("form", "call"), FORMS)
+def test_beside_calls_a_text_may_be_bound_to_a_schema(form: ToolCallForm, call: str) -> None:
+    rules = call_rules(TOOLS, answer={"type": "object", "properties": {"ok": {"type": "boolean"}}})
+    assert followed(form, call, rules) == call
+    assert followed(form, '{"ok": true}', rules) == '{"ok": true}'
+    assert followed(form, "Well", rules) == ""
+
+
+def test_none_and_some_of_the_tools_can_be_chosen() -> None:
+    assert call_rules(TOOLS, "none") is None
+    named = {"type": "function", "function": {"name": "weather"}}
+    chosen = call_rules(TOOLS, {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [named]}})
+    assert chosen is not None
+    assert ([tool.name for tool in chosen.tools], chosen.required) == (["weather"], False)
+    for wrong in ("any", 3, {"type": "function"}, {"type": "function", "function": {"name": "other"}}, ["auto"]):
+        with pytest.raises(ConfigError, match="tool_choice: expected"):
+            call_rules(TOOLS, wrong)
+
+
 def test_descriptions_that_are_none_are_refused() -> None:
     for tools, said in [([], "at least one"), ([{"name": "f"}], "received"), ([3], "received 3"),
-                        ([{"function": {"name": "f", "parameters": [1]}}], "JSON schema")]:  # fmt: skip
+                        ([{"function": {"name": "f", "parameters": [1]}}], "JSON schema"),
+                        ([{"function": {"name": "f", "parameters": {"type": "string"}}}], "type 'object'"),
+                        ([{"function": {"name": "f[ARGS]"}}], "letters"),
+                        ([*TOOLS, TOOLS[0]], "'weather' twice")]:  # fmt: skip
         with pytest.raises(ConfigError, match=f"tools: .*{said}"):
             read_tools(tools)  # type: ignore[arg-type]
 

@@ -11,6 +11,7 @@ from enum import StrEnum
 from math import prod
 from typing import ClassVar
 
+from snell.bench.serve_case import Serve, ServeFigure
 from snell.bench.training import TrainModel, training_flops
 from snell.errors import UnsupportedError
 
@@ -23,6 +24,8 @@ __all__ = [
     "Llm",
     "LlmFigure",
     "Matmul",
+    "Serve",
+    "ServeFigure",
     "Startup",
     "StartupFigure",
     "Train",
@@ -266,7 +269,7 @@ class Train:
         return seconds * 1e3
 
 
-Case = Matmul | Fused | Attention | Bert | Llm | Startup | Train
+Case = Matmul | Fused | Attention | Bert | Llm | Startup | Train | Serve
 
 
 def parse_case(name: str) -> Case:
@@ -306,6 +309,11 @@ def _llm(text: str) -> Llm | None:
     return Llm(model, LlmFigure(figure)) if model and figure in set(LlmFigure) else None
 
 
+def _serve(text: str) -> Serve | None:
+    model, _, figure = text.rpartition("/")
+    return Serve(model, ServeFigure(figure)) if model and figure in set(ServeFigure) else None
+
+
 def _startup(text: str) -> Startup | None:
     return Startup(StartupFigure(text)) if text in set(StartupFigure) else None
 
@@ -324,6 +332,7 @@ _PARSERS = {
     "attention": _attention,
     "bert": _bert,
     "llm": _llm,
+    "serve": _serve,
     "startup": _startup,
     "train": _train,
 }

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from snell.bench.arrays import inputs, reference, tolerance
-from snell.bench.cases import Attention, Bert, Case, Fused, Llm, LlmFigure, Matmul, Startup, StartupFigure, Train
+from snell.bench.cases import Attention, Bert, Case, Fused, Llm, LlmFigure, Matmul, Serve, Startup, StartupFigure, Train
 from snell.bench.environment import search_environment, worker_environment
 from snell.bench.implementations import SEARCHED, SNELL, Implementation
 from snell.bench.limits import limit
@@ -120,7 +120,7 @@ def _expected(case: Case) -> np.ndarray | None:
             return reference(case, inputs(case))
         case Bert():
             return minilm_reference(case)
-        case Llm() | Startup() | Train():
+        case Llm() | Startup() | Train() | Serve():
             return None
 
 
@@ -194,7 +194,7 @@ def _is_slow(case: Case) -> bool:
     match case:
         case Startup(figure=figure):
             return figure is not StartupFigure.CALL
-        case Llm(figure=LlmFigure.FIRST_TOKEN | LlmFigure.MEMORY):
+        case Llm(figure=LlmFigure.FIRST_TOKEN | LlmFigure.MEMORY) | Serve():
             return True
         case _:
             return False

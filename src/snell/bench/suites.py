@@ -9,6 +9,8 @@ from snell.bench.cases import (
     Llm,
     LlmFigure,
     Matmul,
+    Serve,
+    ServeFigure,
     Startup,
     StartupFigure,
     Train,
@@ -57,6 +59,7 @@ SUITES: dict[str, tuple[Case, ...]] = {
     "attention": tuple(Attention(causal, sequence) for causal in (False, True) for sequence in _SEQUENCES),
     "bert": tuple(Bert(batch, sequence, dtype) for dtype in ("f32", "bf16") for batch, sequence in _BERT_SIZES),
     "llm": tuple(Llm(model, figure) for model in _LLMS for figure in LlmFigure),
+    "serve": tuple(Serve("smollm2", figure) for figure in ServeFigure),
     "startup": tuple(Startup(figure) for figure in StartupFigure),
     "train": tuple(Train(model) for model in TrainModel),
 }

@@ -2,7 +2,7 @@
 
 from snell.llm.compiler_protocol import CompiledProgram, Compiler, Program
 from snell.llm.embed import EmbeddingModel
-from snell.llm.generation import Chunk, Generation, Timings, TokenLogprob, ToolCall, Usage
+from snell.llm.generation import Chunk, Generation, Timings, TokenLogprob, ToolCall, ToolCallDelta, Usage
 from snell.llm.generation_stream import GenerationStream
 from snell.llm.load import load
 from snell.llm.model import LanguageModel
@@ -21,6 +21,7 @@ __all__ = [
     "TokenLogprob",
     "Tokenizer",
     "ToolCall",
+    "ToolCallDelta",
     "Usage",
     "load",
 ]

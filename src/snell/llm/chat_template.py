@@ -8,8 +8,9 @@ before rendering, and put back in the pieces of text between the control tokens 
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from difflib import get_close_matches
 from typing import Any, cast
 
 import jinja2
@@ -21,14 +22,17 @@ import jinja2.sandbox
 from snell.errors import SnellError
 from snell.llm.tokenizer import Tokenizer
 
-__all__ = ["ChatTemplate", "ChatTemplateError", "Message", "encode_chat"]
+__all__ = ["ChatTemplate", "ChatTemplateError", "Message", "encode_chat", "known_roles", "wrong_role"]
 
 # Messages are JSON objects of the caller: role, content, tool calls.
 Message = Mapping[str, Any]
 
 # Supplementary private use area A: no text carries meaning there.
 _FIRST_STAND_IN = 0xF0000
-_ROLE = re.compile(r"[\w.\-]+")
+_ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
+# What templates compare a role with: `role == "x"`, `message['role'] in ["x", "y"]`.
+_COMPARED = re.compile(r"""role(?:['"]\])?\s*(?:==|!=|(?:not\s+)?in)\s*(\[[^\]]*\]|\([^)]*\)|'[^']*'|"[^"]*")""")
+_WORD = re.compile(r"[a-z][a-z_]*")
 
 
 class ChatTemplateError(SnellError, ValueError):
@@ -82,6 +86,11 @@ class ChatTemplate:
             raise ChatTemplateError(f"the model's chat template failed on this conversation: {error}") from error
 
 
+def known_roles(template: str) -> frozenset[str]:
+    """The roles of OpenAI's interface, and those that a template's text compares a role with."""
+    return _ROLES | {word for match in _COMPARED.finditer(template) for word in _WORD.findall(match[1])}
+
+
 def encode_chat(
     tokenizer: Tokenizer,
     template: ChatTemplate,
@@ -91,20 +100,28 @@ def encode_chat(
     **variables: Any,
 ) -> list[int]:
     """Token ids of the conversation, with exactly one BOS where the model wants one."""
+    roles = known_roles(template.source)
     for message in messages:
-        if not _ROLE.fullmatch(str(message.get("role", ""))):
-            raise ChatTemplateError(
-                f"a message needs a role such as 'user', received {message.get('role')!r}; "
-                "write {'role': 'user', 'content': '…'}"
-            )
+        if str(message.get("role")) not in roles:
+            raise ChatTemplateError(wrong_role(message.get("role"), roles))
         if "content" not in message and "tool_calls" not in message:
             raise ChatTemplateError(f"a message needs content, received only {', '.join(map(str, message))}")
     stand_ins = _StandIns(tokenizer.control_tokens)
     veiled_messages = cast("Sequence[Message]", stand_ins.veil(messages))
     veiled_tools = cast("Sequence[Mapping[str, Any]] | None", stand_ins.veil(tools))
-    text = template.render(veiled_messages, veiled_tools, add_generation_prompt, **variables)
+    veiled_variables = cast("Mapping[str, Any]", stand_ins.veil(variables))
+    text = template.render(veiled_messages, veiled_tools, add_generation_prompt, **veiled_variables)
     pieces = tokenizer.split_control(text)
     return tokenizer.encode_pieces(piece if isinstance(piece, int) else stand_ins.unveil(piece) for piece in pieces)
+
+
+def wrong_role(received: object, known: Collection[str]) -> str:
+    """What is wrong with a role that is none."""
+    near = get_close_matches(str(received), known, 1)
+    instead = f"did you mean {near[0]!r}?" if near else "write {'role': 'user', 'content': '…'}"
+    return (
+        f"a message needs a role such as 'user', received {received!r}; {instead} (known: {', '.join(sorted(known))})"
+    )
 
 
 class _StandIns:

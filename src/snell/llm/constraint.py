@@ -18,6 +18,7 @@ import numpy.typing as npt
 from snell.deferred import deferred
 from snell.errors import ConfigError, UnsupportedError
 from snell.llm.tokenizer import Tokenizer
+from snell.locks import Lock
 
 if TYPE_CHECKING:
     import llguidance
@@ -27,6 +28,8 @@ else:
 __all__ = ["Constraint", "GrammarTokens", "schema_grammar"]
 
 Mask = npt.NDArray[np.bool_]
+# As many grammars are kept read: the turns of a conversation have the same tools, the choices of a request one schema.
+_GRAMMARS = 8
 # Any white space is JSON, but a model that has nothing to say fills its text with it.
 _WHITE_SPACE = {"whitespace_pattern": r"[ \n\t]{1,20}"}
 
@@ -53,13 +56,26 @@ class GrammarTokens:
                 "a JSON schema, a grammar or tools need the package llguidance; pip install 'snell[serve]'"
             ) from error
         self._tokens = llguidance.LLTokenizer(wrapped, len(described.tokens), sorted(tokenizer.eos_ids))
+        self._lock = Lock()
+        self._read: dict[str, llguidance.LLMatcher] = {}  # the one used last at the end
 
     def constraint(self, grammar: str, option: str) -> Constraint:
         """A text that follows the grammar; a grammar that means nothing is a ConfigError that names the option."""
+        with self._lock:
+            known = self._read.pop(grammar, None)
+        # Not under the lock: a large grammar takes a while, and is one text's own concern.
+        matcher = self._matcher(grammar, option) if known is None else known
+        with self._lock:
+            self._read[grammar] = matcher
+            if len(self._read) > _GRAMMARS:
+                del self._read[next(iter(self._read))]
+            return Constraint(matcher.deep_copy(), self._logits)
+
+    def _matcher(self, grammar: str, option: str) -> llguidance.LLMatcher:
         matcher = llguidance.LLMatcher(self._tokens, grammar, log_level=0)
         if matcher.is_error():
             raise ConfigError(f"{option}: expected what llguidance reads as such, received: {matcher.get_error()}")
-        return Constraint(matcher, self._logits)
+        return matcher
 
 
 class _Described(SimpleNamespace):

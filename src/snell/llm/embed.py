@@ -62,7 +62,7 @@ class EmbeddingModel:
 
     def embed(
         self,
-        texts: str | Sequence[str],
+        texts: str | Sequence[str | Sequence[int]],
         pooling: str | None = None,
         normalize: bool = True,
         dimensions: int | None = None,

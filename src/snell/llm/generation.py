@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-__all__ = ["Chunk", "FinishReason", "Generation", "Timings", "TokenLogprob", "ToolCall", "Usage"]
+__all__ = ["Chunk", "FinishReason", "Generation", "Timings", "TokenLogprob", "ToolCall", "ToolCallDelta", "Usage"]
 
 FinishReason = Literal["stop", "length", "tool_calls", "cancelled"]
 
@@ -55,10 +55,24 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolCallDelta:
+    """A piece of a call that is being written: first its ``id`` and ``name``, then its arguments' JSON in pieces.
+
+    ``index`` numbers the calls of a text.
+    """
+
+    index: int
+    arguments: str = ""
+    id: str | None = None
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Chunk:
     """One token's part of a stream; the text may be "" while a character or a stop string is incomplete.
 
     The last chunk has a ``finish_reason`` and all tool calls, and no token where an end-of-text token ended the text.
+    ``reasoning`` is the thinking before the answer, where it was to be told apart.
     """
 
     text: str
@@ -66,6 +80,8 @@ class Chunk:
     logprobs: tuple[TokenLogprob, ...] = ()
     finish_reason: FinishReason | None = None
     tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_deltas: tuple[ToolCallDelta, ...] = ()
+    reasoning: str = ""
 
 
 @dataclass(frozen=True, slots=True)

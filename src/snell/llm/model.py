@@ -6,7 +6,7 @@ their first use.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal, Unpack, cast, overload
@@ -16,12 +16,12 @@ import numpy.typing as npt
 
 from snell.deferred import deferred
 from snell.dtypes import DType
-from snell.errors import ConfigError, ContextLengthError, ShapeError, UnsupportedError
+from snell.errors import ConfigError, ContextLengthError, OutOfRangeError, ShapeError, UnsupportedError
 from snell.llm.compiler_protocol import Array, CompiledProgram, Compiler, Program
 from snell.llm.families.decoder import Decoder
 from snell.llm.families.encoder import Pooling
-from snell.llm.generated_text import GeneratedText, GenerationPlan
-from snell.llm.generation import Generation
+from snell.llm.generated_text import GeneratedText, GenerationPlan, token_logprob
+from snell.llm.generation import Generation, TokenLogprob
 from snell.llm.generation_stream import GenerationStream
 from snell.llm.options import GenerateKeywords, GenerateOptions
 from snell.llm.prompt import Prompt, is_batch, prompt_ids
@@ -37,20 +37,19 @@ from snell.llm.vectors import finished_vectors, fitted_ids, pooling_named
 from snell.locks import Lock
 
 if TYPE_CHECKING:
-    from snell.llm import chat_template, constraint, programs, tool_call_forms, tool_calls
+    from snell.llm import chat_template, constraint, programs, text_rules
     from snell.llm.chat_template import ChatTemplate
-    from snell.llm.constraint import Constraint, GrammarTokens
+    from snell.llm.constraint import GrammarTokens
     from snell.llm.serving import batch_programs
     from snell.llm.serving.batch_programs import BatchPrograms
-    from snell.llm.tool_calls import ToolCallForm
+    from snell.llm.text_rules import TextRules
     from snell.search.tuning import Moment, Tuning
 else:
     batch_programs = deferred("snell.llm.serving.batch_programs")
     chat_template = deferred("snell.llm.chat_template")
     constraint = deferred("snell.llm.constraint")
     programs = deferred("snell.llm.programs")
-    tool_call_forms = deferred("snell.llm.tool_call_forms")
-    tool_calls = deferred("snell.llm.tool_calls")
+    text_rules = deferred("snell.llm.text_rules")
 
 __all__ = ["LanguageModel", "LanguageModelParts"]
 
@@ -86,6 +85,8 @@ class LanguageModel:
         self._chunk = min(chunk, context)
         self._programs: dict[StepResult, SizedProgram] = {}
         self._lock = Lock()
+        self._grammars: GrammarTokens | None = None
+        self._grammar_lock = Lock()
 
     def __repr__(self) -> str:
         return f"<LanguageModel of {self.vocab_size} tokens; context {self.context}, KV cache {self.kv_dtype}>"
@@ -136,7 +137,7 @@ class LanguageModel:
         ``stream=True`` returns a closable iterator of chunks.  Raises ContextLengthError where the prompt and
         ``max_tokens`` do not fit the context, before anything runs.
         """
-        checked = GenerateOptions(**options)
+        checked = GenerateOptions.of_keywords(options)
         if is_batch(prompt):
             if stream:
                 raise UnsupportedError("stream=True takes one prompt; call generate for each of them")
@@ -150,6 +151,11 @@ class LanguageModel:
         Row t follows from ids[: t + 1].  Rows behind a length are 0.
         """
         ids = np.asarray(token_ids)
+        if ids.dtype.kind not in "iu" and ids.size:
+            raise ConfigError(
+                f"logits expected token ids, whole numbers, received {token_ids!r:.80}; "
+                "for a text write model.logits(model.tokenizer.encode(text))"
+            )
         if ids.ndim == 1 and lengths is None:
             return self._all_rows(StepResult.ALL_LOGITS, ids.tolist())
         if ids.ndim != 2:
@@ -164,7 +170,7 @@ class LanguageModel:
 
     def embed(
         self,
-        texts: str | Sequence[str],
+        texts: str | Sequence[str | Sequence[int]],
         pooling: str | None = None,
         normalize: bool = True,
         dimensions: int | None = None,
@@ -184,29 +190,33 @@ class LanguageModel:
                     raise UnsupportedError("pooling 'cls': the first token of a decoder sees nothing; use last or mean")
         return finished_vectors(np.stack(rows) if rows else None, normalize, dimensions)
 
-    def planned(self, prompt: Prompt, options: GenerateOptions, most: int | None = None) -> GeneratedText:
+    def planned(
+        self, prompt: Prompt, options: GenerateOptions, most: int | None = None, *, split_thinking: bool = False
+    ) -> GeneratedText:
         """The text that ``generate`` would write, for whoever computes its logits; ContextLengthError as there.
 
-        ``most`` tokens where the options name no limit and the context has room for them.
+        ``most`` tokens where the options name no limit and the context has room for them.  With ``split_thinking`` what
+        a model thinks before it answers is no part of its text.
         """
-        ids = prompt_ids(prompt, self.tokenizer, lambda: self._template, options.tools)
-        room = self.context - len(ids)
-        free = room if most is None else min(room, most)
-        wanted = free if options.max_tokens is None else options.max_tokens
-        if wanted > room or room < 0:
-            both = "does" if options.max_tokens is None else f"and max_tokens={wanted} do"
-            raise ContextLengthError(
-                f"a prompt of {len(ids)} tokens {both} not fit the context of {self.context} "
-                "tokens; shorten the prompt, ask for fewer tokens, or load the model with a larger context"
-            )
-        form = self._form(options)
-        rules = self._constraint(options, form)
-        reader = None if form is None else tool_calls.ToolCallReader(form)
-        plan = GenerationPlan(ids, wanted, self.tokenizer.eos_ids, options.logprobs, rules, reader)
-        control = self.tokenizer.control_tokens
-        shown = [control[name] for name in form.names if name in control] if form is not None else []
-        text = TextStream(self.tokenizer, options.stop_strings, shown=shown)
-        return GeneratedText(plan, Sampler(options.sampling(self.parts.defaults), ids), text)
+        rules = self._rules(options, split_thinking)
+        tools = None if options.tool_choice == "none" else options.tools
+        ids = prompt_ids(prompt, self.tokenizer, lambda: self._template, tools, options.template_variables)
+        return self._text(ids, options, rules, self._tokens(len(ids), options.max_tokens, most))
+
+    def another(self, text: GeneratedText, options: GenerateOptions, *, split_thinking: bool = False) -> GeneratedText:
+        """One more text that follows the same prompt, under options that differ in their seed."""
+        rules = self._rules(options, split_thinking)
+        return self._text(text.plan.prompt, options, rules, text.plan.max_tokens)
+
+    def prompt_logprobs(self, token_ids: Sequence[int], top: int) -> Iterator[TokenLogprob]:
+        """ln p of each token but the first, given those before it, and the ``top`` likeliest tokens in its place.
+
+        Computed a chunk at a time on a fresh cache; leaving the iterator stops the work.
+        """
+        following = iter(token_ids[1:])
+        session = Session(self._program(StepResult.ALL_LOGITS), self._cache, self._chunk)
+        for rows in session.results(token_ids):
+            yield from (token_logprob(token, row, top) for row, token in zip(rows, following, strict=False))
 
     def batch_programs(self, places: int) -> BatchPrograms:
         """The passes over ``places`` texts at once, compiled now."""
@@ -228,26 +238,61 @@ class LanguageModel:
                 pass
         return stream
 
-    def _form(self, options: GenerateOptions) -> ToolCallForm | None:
-        """How the model writes calls of the tools that it was given."""
-        if options.tools is None or self.parts.template is None:
+    def _rules(self, options: GenerateOptions, split_thinking: bool) -> TextRules | None:
+        """What the options demand of the text; None where that is nothing."""
+        demands = (options.json_schema, options.grammar, options.tools)
+        if not split_thinking and all(demand is None for demand in demands):
             return None
-        return tool_call_forms.tool_call_form(self.parts.template.text)
+        template = None if self.parts.template is None else self.parts.template.text
+        return text_rules.text_rules(options, template, split_thinking=split_thinking)
 
-    def _constraint(self, options: GenerateOptions, form: ToolCallForm | None) -> Constraint | None:
-        """What the options allow of a text; None where that is anything."""
-        if options.json_schema is not None:
-            return self._grammar_tokens.constraint(constraint.schema_grammar(options.json_schema), "json_schema")
-        if options.grammar is not None:
-            return self._grammar_tokens.constraint(options.grammar, "grammar")
-        if form is not None:
-            tools = tool_calls.read_tools(options.tools or ())
-            return self._grammar_tokens.constraint(tool_calls.tools_grammar(form, tools, self.tokenizer), "tools")
-        return None
+    def _text(self, ids: Sequence[int], options: GenerateOptions, rules: TextRules | None, most: int) -> GeneratedText:
+        params = options.sampling(self.parts.defaults)
+        self._check_bias(params)
+        sampler = Sampler(params, ids)
+        tokenizer = self.tokenizer
+        if rules is None:
+            plan = GenerationPlan(ids, most, tokenizer.eos_ids, options.logprobs)
+            return GeneratedText(plan, sampler, TextStream(tokenizer, options.stop_strings))
+        text = TextStream(tokenizer, options.stop_strings, shown=rules.shown(tokenizer))
+        plan = GenerationPlan(
+            ids,
+            most,
+            tokenizer.eos_ids,
+            options.logprobs,
+            rules.constraint(tokenizer, self._grammar_tokens),
+            rules.call_reader(),
+            rules.thinking_reader(tokenizer, ids),
+            rules.think(tokenizer),
+        )
+        return GeneratedText(plan, sampler, text)
 
-    @cached_property
+    def _tokens(self, prompt: int, asked: int | None, most: int | None) -> int:
+        """The most tokens that may follow a prompt of so many."""
+        room = self.context - prompt
+        wanted = asked if asked is not None else room if most is None else min(room, most)
+        if wanted > room or room < 0:
+            both = "does" if asked is None else f"and max_tokens={wanted} do"
+            raise ContextLengthError(
+                f"a prompt of {prompt} tokens {both} not fit the context of {self.context} "
+                "tokens; shorten the prompt, ask for fewer tokens, or load the model with a larger context"
+            )
+        return wanted
+
+    def _check_bias(self, params: SamplingParams) -> None:
+        """Before anything runs."""
+        largest = max(params.logit_bias or (), default=0)
+        if largest >= self.vocab_size:
+            raise OutOfRangeError(
+                f"logit_bias: token {largest} is outside of the vocabulary of {self.vocab_size} tokens"
+            )
+
     def _grammar_tokens(self) -> GrammarTokens:
-        return constraint.GrammarTokens(self.tokenizer, self.vocab_size)
+        """Made for the first text that needs it, and once: of a large vocabulary it takes seconds."""
+        with self._grammar_lock:
+            if self._grammars is None:
+                self._grammars = constraint.GrammarTokens(self.tokenizer, self.vocab_size)
+            return self._grammars
 
     @cached_property
     def _template(self) -> ChatTemplate | None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 else:
     chat_template = deferred("snell.llm.chat_template")
 
-__all__ = ["Prompt", "is_batch", "prompt_ids"]
+__all__ = ["Prompt", "checked_ids", "is_batch", "prompt_ids"]
 
 # A message is a JSON object of the caller: role, content, tool calls.
 Prompt = str | Sequence[Mapping[str, Any]] | Sequence[int]
@@ -41,6 +41,7 @@ def prompt_ids(
     tokenizer: Tokenizer,
     template: Callable[[], ChatTemplate | None],
     tools: Sequence[Mapping[str, Any]] | None = None,
+    variables: Mapping[str, Any] | None = None,
 ) -> list[int]:
     """Token ids; a prompt without any is a ConfigError.  The template is asked for where there are messages."""
     if isinstance(prompt, str):
@@ -48,14 +49,17 @@ def prompt_ids(
     elif isinstance(prompt, bytes | Mapping) or not isinstance(prompt, Sequence | np.ndarray):
         raise _wrong(prompt)
     elif all(is_whole(item) for item in prompt):
-        ids = _checked([int(id_) for id_ in cast("Sequence[int]", prompt)], tokenizer)
+        ids = checked_ids([int(id_) for id_ in cast("Sequence[int]", prompt)], tokenizer)
     elif all(isinstance(item, Mapping) for item in prompt):
-        ids = _conversation_ids(cast("Sequence[Mapping[str, Any]]", prompt), tokenizer, template(), tools)
-        tools = None
+        messages = cast("Sequence[Mapping[str, Any]]", prompt)
+        ids = _conversation_ids(messages, tokenizer, template(), tools, variables or {})
+        tools = variables = None
     else:
         raise _wrong(prompt)
     if tools is not None:
         raise ConfigError("tools: expected messages with them, which the model's chat template tells of the tools")
+    if variables:
+        raise ConfigError("template_variables: expected messages with them, received a prompt without a template")
     if not ids:
         raise ConfigError("the prompt has no tokens; give a text to continue")
     return ids
@@ -66,18 +70,19 @@ def _conversation_ids(
     tokenizer: Tokenizer,
     template: ChatTemplate | None,
     tools: Sequence[Mapping[str, Any]] | None,
+    variables: Mapping[str, Any],
 ) -> list[int]:
     if template is None:
         raise UnsupportedError(
             "the model has no chat template, so it cannot take messages; pass a string, which is continued as it is"
         )
-    ids = chat_template.encode_chat(tokenizer, template, messages, tools)
-    if tools is not None and ids == chat_template.encode_chat(tokenizer, template, messages):
+    ids = chat_template.encode_chat(tokenizer, template, messages, tools, **variables)
+    if tools is not None and ids == chat_template.encode_chat(tokenizer, template, messages, **variables):
         raise UnsupportedError("tools: the model's chat template says nothing of tools; describe them in a message")
     return ids
 
 
-def _checked(ids: list[int], tokenizer: Tokenizer) -> list[int]:
+def checked_ids(ids: list[int], tokenizer: Tokenizer) -> list[int]:
     """A model may have fewer rows than the tokenizer has ids, never more that mean something."""
     wrong = next((id_ for id_ in ids if not 0 <= id_ < tokenizer.vocab_size), None)
     if wrong is not None:

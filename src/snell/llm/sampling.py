@@ -22,7 +22,7 @@ import numpy.typing as npt
 from snell.errors import ConfigError, OutOfRangeError, ShapeError
 from snell.llm.penalties import Penalties, UsedTokens
 
-__all__ = ["Sampler", "SamplingParams", "is_whole", "log_probabilities"]
+__all__ = ["Sampler", "SamplingParams", "is_whole", "likeliest", "log_probabilities"]
 
 Vector = npt.NDArray[np.float64]
 
@@ -62,8 +62,14 @@ def is_whole(value: object) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
+# A whole number beyond is no float, and a score beyond is made this one.
+_LARGEST = float(np.finfo(np.float64).max)
+
+
 def _is_number(value: Any) -> bool:
-    return is_whole(value) or (isinstance(value, float | np.floating) and not math.isnan(value))
+    if is_whole(value):
+        return abs(value) <= _LARGEST
+    return isinstance(value, float | np.floating) and not math.isnan(value)
 
 
 def _is_bias(value: Any) -> bool:
@@ -97,6 +103,7 @@ class Sampler:
         self.params = params
         self._penalties = params.penalties
         self._used = None if self._penalties.neutral else UsedTokens(prompt)
+        self._bias = _Bias.of(params.logit_bias or {})
 
     @cached_property
     def _random(self) -> np.random.Generator:
@@ -127,9 +134,14 @@ class Sampler:
 
     def _scores(self, logits: npt.NDArray[np.float32], allowed: npt.NDArray[np.bool_] | None) -> Vector:
         scores = _checked(logits)
-        if self._used is not None:
-            self._used.penalise(scores, self._penalties)
-        scores = _biased(scores, self.params.logit_bias or {})
+        if self._used is None and not self._bias.ids.size:
+            return scores if allowed is None else _masked(scores, allowed)
+        with np.errstate(over="ignore"):
+            if self._used is not None:
+                self._used.penalise(scores, self._penalties)
+            self._bias.add_to(scores)
+        # Of scores that a penalty or a bias made infinite, the first can be drawn.
+        np.minimum(scores, _LARGEST, out=scores)
         return scores if allowed is None else _masked(scores, allowed)
 
     def _weighted(self, scores: Vector) -> tuple[npt.NDArray[np.intp], Vector]:
@@ -149,6 +161,12 @@ class Sampler:
         return int(ids[min(place, ids.size - 1)])
 
 
+def likeliest(values: Vector, count: int) -> npt.NDArray[np.intp]:
+    """Ids of the ``count`` largest values (vocab,), the largest first and of equals the first."""
+    ids = _largest(values, count) if count else np.empty(0, np.intp)
+    return ids[np.argsort(-values[ids], kind="stable")]
+
+
 def log_probabilities(logits: npt.NDArray[np.float32]) -> Vector:
     """Natural logarithms of the unmodified distribution, f64 (vocab,)."""
     scores = _checked(logits)
@@ -166,14 +184,27 @@ def _checked(logits: npt.NDArray[np.float32]) -> Vector:
     return logits.astype(np.float64)
 
 
-def _biased(scores: Vector, bias: Mapping[int, float]) -> Vector:
-    for token_id, value in bias.items():
-        if token_id >= scores.size:
-            raise OutOfRangeError(f"logit_bias: token {token_id} is outside of the vocabulary of {scores.size} tokens")
-        scores[token_id] += value
-    if bias and scores.max() == -math.inf:
-        raise ConfigError("logit_bias forbids every token; leave at least one")
-    return scores
+@dataclass(frozen=True, slots=True)
+class _Bias:
+    """Numbers to be added to the scores of some tokens."""
+
+    ids: npt.NDArray[np.int64]
+    values: Vector
+
+    @classmethod
+    def of(cls, bias: Mapping[int, float]) -> _Bias:
+        # An id beyond every vocabulary is told from the others when the vocabulary is known.
+        ids = np.fromiter((min(id_, 2**62) for id_ in bias), np.int64, len(bias))
+        return cls(ids, np.fromiter(bias.values(), np.float64, len(bias)))
+
+    def add_to(self, scores: Vector) -> None:
+        if not self.ids.size:
+            return
+        if (largest := int(self.ids.max())) >= scores.size:
+            raise OutOfRangeError(f"logit_bias: token {largest} is outside of the vocabulary of {scores.size} tokens")
+        scores[self.ids] += self.values
+        if scores.max() == -math.inf:
+            raise ConfigError("logit_bias forbids every token; leave at least one")
 
 
 def _masked(scores: Vector, allowed: npt.NDArray[np.bool_]) -> Vector:

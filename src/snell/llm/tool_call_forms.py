@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 from snell.errors import UnsupportedError
-from snell.llm.generation import ToolCall
-from snell.llm.tool_calls import Literal, Tool, ToolCallForm, tool_call
+from snell.llm.tool_calls import CallRules, Literal, Tool, ToolCallForm
 
 __all__ = ["ListedCalls", "NamedCalls", "TaggedCalls", "WholeCall", "tool_call_form"]
 
@@ -32,6 +31,15 @@ def tool_call_form(template: str) -> ToolCallForm:
         "tools: the model's chat template shows none of the known forms of tool calls (<tool_call> as Hermes and Qwen, "
         '[TOOL_CALLS] as Mistral, {"name": …, "parameters": …} as Llama 3); ask for JSON with json_schema instead'
     )
+
+
+def _named_object(arguments_key: str) -> re.Pattern[str]:
+    """The beginning of an object with a name, up to the object of its arguments."""
+    return re.compile(rf'\{{\s*"name":\s*("(?:[^"\\]|\\.)*")\s*,\s*"{arguments_key}":\s*(?=\{{)')
+
+
+_ARGUMENTS, _PARAMETERS = _named_object("arguments"), _named_object("parameters")
+_BEFORE_ARGUMENTS = re.compile(r"\[TOOL_CALLS\]\s*([^\[{]*?)\s*\[ARGS\]\s*(?=\{)")
 
 
 class _Marked:
@@ -57,22 +65,19 @@ class TaggedCalls(_Marked):
 
     names: ClassVar[tuple[str, ...]] = ("<tool_call>", "</tool_call>")
 
-    def grammar(self, tools: Sequence[Tool], literal: Literal) -> str:
+    def grammar(self, rules: CallRules, literal: Literal) -> str:
         """Rules."""
+        more = rf'("\n" {literal("<tool_call>")} call)* "\n"?' if rules.parallel else ""
         calls = (
             f"tool_{place}: {literal(_named(tool, 'arguments'))} arguments_{place} {literal('}' + _CLOSED)}"
-            for place, tool in enumerate(tools)
+            for place, tool in enumerate(rules.tools)
         )
-        return "\n".join(
-            ["start: call* TEXT", f"call: trigger ({_any(tools)})", literal.trigger("<tool_call>"), *calls, _ANY_TEXT]
-        )
+        start = _start_marked(rules, literal, "<tool_call>", lambda begin: f"{begin} call {more}")
+        return "\n".join([start, f"call: {_any(rules)}", *calls])
 
-    def read(self, text: str) -> list[ToolCall] | None:
-        """Calls between tags, with nothing but white space around them."""
-        pieces = re.split(r"</?tool_call>", text)
-        if len(pieces) % 2 == 0 or any(piece.strip() for piece in pieces[::2]):
-            return None
-        return _all([tool_call(_json(piece), "arguments") for piece in pieces[1::2]])
+    def header(self, text: str) -> tuple[str, int] | None:
+        """The name of an object."""
+        return _quoted_name(_ARGUMENTS.search(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,27 +86,19 @@ class ListedCalls(_Marked):
 
     names: ClassVar[tuple[str, ...]] = ("[TOOL_CALLS]",)
 
-    def grammar(self, tools: Sequence[Tool], literal: Literal) -> str:
+    def grammar(self, rules: CallRules, literal: Literal) -> str:
         """Rules."""
+        more = '(", " call)*' if rules.parallel else ""
         calls = (
             f"tool_{place}: {literal(_named(tool, 'arguments').lstrip())} arguments_{place} {literal('}')}"
-            for place, tool in enumerate(tools)
+            for place, tool in enumerate(rules.tools)
         )
-        return "\n".join(
-            [
-                "start: TEXT | list",
-                'list: trigger / ?/ "[" call (", " call)* "]"',
-                f"call: {_any(tools)}",
-                literal.trigger("[TOOL_CALLS]"),
-                *calls,
-                _ANY_TEXT,
-            ]
-        )
+        start = _start_marked(rules, literal, "[TOOL_CALLS]", lambda begin: f'{begin} / ?/ "[" call {more} "]"')
+        return "\n".join([start, f"call: {_any(rules)}", *calls])
 
-    def read(self, text: str) -> list[ToolCall] | None:
-        """The list after the marker."""
-        value = _json(text.removeprefix("[TOOL_CALLS]"))
-        return _all([tool_call(one, "arguments") for one in value]) if isinstance(value, list) else None
+    def header(self, text: str) -> tuple[str, int] | None:
+        """The name of an object."""
+        return _quoted_name(_ARGUMENTS.search(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,26 +107,19 @@ class NamedCalls(_Marked):
 
     names: ClassVar[tuple[str, ...]] = ("[TOOL_CALLS]", "[ARGS]")
 
-    def grammar(self, tools: Sequence[Tool], literal: Literal) -> str:
+    def grammar(self, rules: CallRules, literal: Literal) -> str:
         """Rules."""
-        calls = (f"tool_{place}: {literal(tool.name + '[ARGS]')} arguments_{place}" for place, tool in enumerate(tools))
-        return "\n".join(
-            [
-                "start: TEXT | calls",
-                f"calls: trigger call ({literal('[TOOL_CALLS]')} call)*",
-                f"call: {_any(tools)}",
-                literal.trigger("[TOOL_CALLS]"),
-                *calls,
-                _ANY_TEXT,
-            ]
+        more = f"({literal('[TOOL_CALLS]')} call)*" if rules.parallel else ""
+        calls = (
+            f"tool_{place}: {literal(tool.name + '[ARGS]')} arguments_{place}" for place, tool in enumerate(rules.tools)
         )
+        start = _start_marked(rules, literal, "[TOOL_CALLS]", lambda begin: f"{begin} call {more}")
+        return "\n".join([start, f"call: {_any(rules)}", *calls])
 
-    def read(self, text: str) -> list[ToolCall] | None:
-        """A name and JSON after each marker."""
-        parts = (piece.partition("[ARGS]") for piece in text.split("[TOOL_CALLS]")[1:])
-        return _all(
-            [tool_call({"name": name.strip(), "arguments": _json(value)}, "arguments") for name, _, value in parts]
-        )
+    def header(self, text: str) -> tuple[str, int] | None:
+        """The name between the markers."""
+        found = _BEFORE_ARGUMENTS.search(text)
+        return None if found is None else (found[1], found.end())
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,14 +128,16 @@ class WholeCall:
 
     names: ClassVar[tuple[str, ...]] = ("<|python_tag|>",)
 
-    def grammar(self, tools: Sequence[Tool], literal: Literal) -> str:
+    def grammar(self, rules: CallRules, literal: Literal) -> str:
         """Rules."""
         tag = f"{literal('<|python_tag|>')}? " if "<|python_tag|>" in literal.tokenizer.control_tokens else ""
+        # Piece by piece, as JSON is read: a longer piece would hide an answer in JSON that begins as it does.
         calls = (
-            f"tool_{place}: {literal(_named(tool, 'parameters').lstrip())} arguments_{place} {literal('}')}"
-            for place, tool in enumerate(tools)
+            rf"""tool_{place}: "{{" "\"name\"" ":" " "? {json.dumps(json.dumps(tool.name))} "," " "? """
+            rf""""\"parameters\"" ":" " "? arguments_{place} "}}" """
+            for place, tool in enumerate(rules.tools)
         )
-        return "\n".join([f"start: TEXT? | {tag}({_any(tools)})", *calls, r"TEXT: /[^{\s](.|\n)*/"])
+        return "\n".join([*_start(rules, f"{tag}({_any(rules)})", "TEXT?", r"TEXT: /[^{\s](.|\n)*/"), *calls])
 
     def begin(self, text: str) -> int | None:
         """The first character, where it is a brace."""
@@ -155,35 +147,36 @@ class WholeCall:
         """White space before anything else, and the beginning of the tag."""
         return len(text) if "<|python_tag|>".startswith(text.lstrip()) else 0
 
-    def read(self, text: str) -> list[ToolCall] | None:
-        """The object."""
-        return _all([tool_call(_json(text.strip().removeprefix("<|python_tag|>")), "parameters")])
+    def header(self, text: str) -> tuple[str, int] | None:
+        """The name of the object."""
+        return _quoted_name(_PARAMETERS.search(text))
 
 
 _CLOSED = "\n</tool_call>"
+
+
+def _start_marked(rules: CallRules, literal: Literal, marker: str, calls: Callable[[str], str]) -> str:
+    """The rule ``start`` of a form with a marker; ``calls`` are those that the given rule begins."""
+    if rules.required or rules.answer is not None:
+        return "\n".join(_start(rules, calls(literal(marker))))
+    return "\n".join(_start(rules, calls("trigger"), "TEXT", literal.trigger(marker), _ANY_TEXT))
+
+
+def _start(rules: CallRules, calls: str, text: str = "", *text_rules: str) -> list[str]:
+    if rules.required:
+        return [f"start: {calls}"]
+    if rules.answer is not None:
+        return [f"start: answer | {calls}"]
+    return [f"start: {text} | {calls}", *text_rules]
 
 
 def _named(tool: Tool, arguments_key: str) -> str:
     return f'\n{{"name": {json.dumps(tool.name)}, "{arguments_key}": '
 
 
-def _any(tools: Sequence[Tool]) -> str:
-    return " | ".join(f"tool_{place}" for place in range(len(tools)))
+def _any(rules: CallRules) -> str:
+    return " | ".join(f"tool_{place}" for place in range(len(rules.tools)))
 
 
-def _json(text: str) -> object:
-    """The value; None where the text is no JSON."""
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError:
-        return None
-
-
-def _all(calls: Sequence[ToolCall | None]) -> list[ToolCall] | None:
-    """The calls, if every one is one."""
-    found = list(_present(calls))
-    return found if found and len(found) == len(calls) else None
-
-
-def _present(calls: Sequence[ToolCall | None]) -> Iterator[ToolCall]:
-    yield from (call for call in calls if call is not None)
+def _quoted_name(found: re.Match[str] | None) -> tuple[str, int] | None:
+    return None if found is None else (json.loads(found[1]), found.end())

@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from snell.errors import ConfigError, ContextLengthError
 from snell.llm.families.encoder import Pooling
+from snell.llm.prompt import checked_ids
 from snell.llm.tokenizer import Tokenizer
 
 __all__ = ["finished_vectors", "fitted_ids", "pooling_named"]
@@ -22,11 +23,16 @@ def pooling_named(name: str | None, default: Pooling) -> Pooling:
     return Pooling(name)
 
 
-def fitted_ids(tokenizer: Tokenizer, texts: str | Sequence[str], context: int, truncate: bool) -> list[list[int]]:
-    """Ids of each text; one that is too long is a ContextLengthError, or loses its end (not its closing token)."""
+def fitted_ids(
+    tokenizer: Tokenizer, texts: str | Sequence[str | Sequence[int]], context: int, truncate: bool
+) -> list[list[int]]:
+    """Ids of each text, where it is not given as ids.
+
+    One that is too long is a ContextLengthError, or loses its end (not its closing token).
+    """
     fitted: list[list[int]] = []
     for place, text in enumerate([texts] if isinstance(texts, str) else texts):
-        ids = tokenizer.encode(text)
+        ids = tokenizer.encode(text) if isinstance(text, str) else checked_ids(list(text), tokenizer)
         if not ids:
             raise ConfigError(f"text {place} has no tokens; leave it out")
         if len(ids) > context and not truncate:

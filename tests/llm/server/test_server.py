@@ -1,83 +1,26 @@
 """The server as its clients see it: the `openai` client over a real socket, and clients that misbehave."""
 
 import base64
-import contextlib
 import json
 import socket
-import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import gguf
 import numpy as np
 import openai
 import pytest
-from tests.llm.tiny_models import save_folder, tiny_bert, tiny_llama, write_gguf_llama
+from tests.llm.running_server import KEY, exchanged, posted, serving
+from tests.llm.tiny_models import save_folder, tiny_bert
 
-from snell.config import Config, process_environment
-from snell.engine.engine import Engine
 from snell.llm import LanguageModel, load
 from snell.llm.engine_compiler import EngineCompiler
-from snell.llm.server import Listener, Service, Settings, application
+from snell.llm.server import Listener, Service, Settings
 from snell.llm.serving import Limits
-from snell.rewrite.policy import Policy
 
 NAME = "tiny"
-KEY = "a key"
 QUESTION: Any = [{"role": "user", "content": "hello"}]
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("server")
-
-
-@pytest.fixture(scope="module")
-def compiler(folder: Path) -> EngineCompiler:
-    config = replace(Config.from_environment(process_environment()), cache_dir=folder / "cache")
-    return EngineCompiler(Engine(config), Policy.DEFAULT)
-
-
-@pytest.fixture(scope="module")
-def model(folder: Path, compiler: EngineCompiler) -> LanguageModel:
-    judge = tiny_llama(max_position_embeddings=512)
-    path = write_gguf_llama(folder / "tiny.gguf", judge, gguf.GGMLQuantizationType.Q8_0)
-    opened = load(path, compiler=compiler)
-    assert isinstance(opened, LanguageModel)
-    return opened
-
-
-@contextlib.contextmanager
-def serving(service: Service) -> Iterator[Listener]:
-    listener = Listener(application(service), "127.0.0.1", 0, 30)
-    thread = threading.Thread(target=listener.run)
-    thread.start()
-    try:
-        yield listener
-    finally:
-        listener.stop()
-        thread.join(30)
-        assert not thread.is_alive()
-
-
-@pytest.fixture(scope="module")
-def service(model: LanguageModel) -> Service:
-    return Service(model, Settings(NAME, KEY, body_bytes=100_000, send_seconds=2.0), Limits(places=3, waiting=40))
-
-
-@pytest.fixture(scope="module")
-def listener(service: Service) -> Iterator[Listener]:
-    with serving(service) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def client(listener: Listener) -> openai.OpenAI:
-    return openai.OpenAI(base_url=listener.url, api_key=KEY, max_retries=0, timeout=60)
 
 
 def completed(client: openai.OpenAI, prompt: str, **options: Any) -> str:
@@ -178,7 +121,7 @@ def test_embeddings_are_the_same_as_numbers_and_as_base64(listener: Listener, cl
 
 def test_an_encoder_serves_embeddings_and_refuses_to_generate(folder: Path, compiler: EngineCompiler) -> None:
     model = load(save_folder(tiny_bert(), folder / "bert"), compiler=compiler)
-    with serving(Service(model, Settings(NAME), Limits())) as running:
+    with serving(Service(model, Settings(NAME), Limits(places=3))) as running:
         client = openai.OpenAI(base_url=running.url, api_key="any", max_retries=0)
         assert len(client.embeddings.create(model=NAME, input="hello", dimensions=8).data[0].embedding) == 8
         with pytest.raises(openai.BadRequestError, match="embeds texts"):
@@ -196,8 +139,28 @@ def test_the_model_is_listed(client: openai.OpenAI) -> None:
     ("options", "param"),
     [
         ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
-        ({"response_format": {"type": "json_object"}}, "response_format"),
-        ({"frequency_penalty": 0.5}, "frequency_penalty"),
+        ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
+        ({"tool_choice": "required"}, "tool_choice"),
+        ({"functions": [{"name": "f"}]}, "functions"),
+        ({"response_format": {"type": "xml"}}, "response_format"),
+        ({"response_format": {"type": "json_schema", "json_schema": {"schema": {"type": "objct"}}}}, "response_format"),
+        ({"frequency_penalty": 2.5}, "frequency_penalty"),
+        ({"presence_penalty": True}, "presence_penalty"),
+        ({"extra_body": {"repetition_penalty": 0}}, "repetition_penalty"),
+        ({"extra_body": {"grammar": "start: missing"}}, "grammar"),
+        ({"extra_body": {"chat_template_kwargs": {"messages": []}}}, "chat_template_kwargs"),
+        ({"reasoning_effort": "high"}, "reasoning_effort"),
+        ({"modalities": ["audio"]}, "modalities"),
+        ({"audio": {"voice": "x"}}, "audio"),
+        ({"n": 41}, "n"),
+        ({"seed": 2**70}, "seed"),
+        ({"temperature": 10**400}, "temperature"),
+        ({"logit_bias": {"9" * 5000: 1}}, "logit_bias"),
+        ({"logit_bias": {"5": 10**400}}, "logit_bias"),
+        ({"logit_bias": {"300": 1}}, "logit_bias"),
+        ({"messages": [{"role": "usr", "content": "x"}]}, "messages[0].role"),
+        ({"messages": [{"role": "user", "contents": "x"}]}, "messages[0].contents"),
+        ({"messages": [{"role": "user"}]}, "messages[0].content"),
         ({"extra_body": {"no_such_thing": 1}}, "no_such_thing"),
         ({"temperature": -1}, "temperature"),
         ({"top_p": 0}, "top_p"),
@@ -223,13 +186,15 @@ def test_what_is_wrong_or_unsupported_is_a_400_that_names_it(
 
 def test_options_that_ask_for_nothing_are_taken(client: openai.OpenAI) -> None:
     client.chat.completions.create(
-        model=NAME, messages=QUESTION, max_tokens=1, frequency_penalty=0, response_format={"type": "text"}, user="me"
-    )
+        model=NAME, messages=QUESTION, max_tokens=1, frequency_penalty=0, response_format={"type": "text"}, user="me",
+        tools=[], tool_choice="none", parallel_tool_calls=True, store=False, metadata={}, verbosity="medium",
+        extra_body={"functions": [], "function_call": "auto"},
+    )  # fmt: skip
 
 
 def test_a_text_beyond_the_context_says_so(client: openai.OpenAI) -> None:
     with pytest.raises(openai.BadRequestError) as raised:
-        completed(client, "x" * 500, max_tokens=100)
+        completed(client, "x" * 1000, max_tokens=100)
     assert raised.value.code == "context_length_exceeded"
 
 
@@ -243,16 +208,22 @@ def test_another_model_or_path_is_a_404_and_another_key_a_401(client: openai.Ope
 
 
 def test_a_full_queue_is_a_429(model: LanguageModel) -> None:
-    with serving(Service(model, Settings(NAME), Limits(places=1, waiting=2))) as running:
+    with serving(Service(model, Settings(NAME), Limits(places=3, waiting=2))) as running:
         client = openai.OpenAI(base_url=running.url, api_key="any", max_retries=0)
+        options: Any = {"model": NAME, "prompt": "x", "stream": True, "temperature": 0, "logit_bias": {"257": -100}}
+        written = [client.completions.create(max_tokens=500, **options) for _ in range(3)]
+        for stream in written:
+            next(iter(stream))
+        waiting = client.completions.create(model=NAME, prompt="x", n=2, max_tokens=1, stream=True)
         with pytest.raises(openai.RateLimitError) as raised:
-            client.completions.create(model=NAME, prompt="x", n=4)
+            client.completions.create(model=NAME, prompt="x")
         assert raised.value.code == "queue_full"
-        assert completed(client, "x", n=2)
+        assert [list(stream)[-1].choices[0].finish_reason for stream in written] == ["length"] * 3
+        assert list(waiting)
 
 
 def test_a_request_that_takes_too_long_is_ended(model: LanguageModel) -> None:
-    with serving(Service(model, Settings(NAME, request_seconds=0.0), Limits())) as running:
+    with serving(Service(model, Settings(NAME, request_seconds=0.0), Limits(places=3))) as running:
         client = openai.OpenAI(base_url=running.url, api_key="any", max_retries=0)
         with pytest.raises(openai.InternalServerError, match="took longer"):
             completed(client, "x")
@@ -268,21 +239,6 @@ def test_health_needs_no_key_and_metrics_count(client: openai.OpenAI, listener: 
     assert status == 200
     assert 'snell_requests_total{path="/v1/completions",status="200"}' in body
     assert "snell_next_token_seconds_bucket" in body
-
-
-def posted(body: bytes, content_type: str = "application/json", length: int | None = None) -> bytes:
-    return (
-        f"POST /v1/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {KEY}\r\nConnection: close\r\n"
-        f"Content-Type: {content_type}\r\nContent-Length: {len(body) if length is None else length}\r\n\r\n"
-    ).encode() + body
-
-
-def exchanged(listener: Listener, request: bytes) -> tuple[int, str]:
-    with socket.create_connection((listener.host, listener.port), 30) as connection:
-        connection.sendall(request)
-        answer = b"".join(iter(lambda: connection.recv(65536), b""))
-    head, _, body = answer.partition(b"\r\n\r\n")
-    return int(head.split()[1]), body.decode()
 
 
 @pytest.mark.parametrize(
@@ -356,7 +312,7 @@ def test_under_load_every_request_is_answered_with_its_own_text(client: openai.O
 
 
 def test_an_ending_server_finishes_its_streams(model: LanguageModel) -> None:
-    with serving(Service(model, Settings(NAME), Limits())) as running:
+    with serving(Service(model, Settings(NAME), Limits(places=3))) as running:
         client = openai.OpenAI(base_url=running.url, api_key="any", max_retries=0)
         stream = client.completions.create(
             model=NAME, prompt="x", max_tokens=300, stream=True, temperature=0, logit_bias={"257": -100}
@@ -369,3 +325,57 @@ def test_an_ending_server_finishes_its_streams(model: LanguageModel) -> None:
         time.sleep(0.3)
         with pytest.raises(openai.APIConnectionError):
             client.models.list()
+
+
+@pytest.mark.parametrize(
+    "options", [{"frequency_penalty": 1.5}, {"presence_penalty": -2.0}, {"repetition_penalty": 1.3}], ids=str
+)
+def test_penalties_work_in_a_batch_as_they_do_alone(
+    client: openai.OpenAI, model: LanguageModel, options: dict[str, float]
+) -> None:
+    def text(prompt: str) -> str:
+        return completed(client, prompt, max_tokens=30, extra_body=options)
+
+    with ThreadPoolExecutor(3) as threads:
+        texts = list(threads.map(text, ["abc", "xyz", "hello"]))
+    expected = [
+        model.generate(prompt, max_tokens=30, temperature=0.0, logit_bias={257: -100.0}, **options).text
+        for prompt in ("abc", "xyz", "hello")
+    ]
+    plain = model.generate("abc", max_tokens=30, temperature=0.0, logit_bias={257: -100.0}).text
+    assert texts == expected
+    assert texts[0] != plain
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_echoed_prompt_is_scored_token_by_token(client: openai.OpenAI, model: LanguageModel, stream: bool) -> None:
+    prompt, options = "hello é", {"temperature": 0.0, "logprobs": 2, "echo": True, "max_tokens": 3}
+    ids = model.tokenizer.encode(prompt)
+    answer = client.completions.create(model=NAME, prompt=prompt, stream=stream, **options)
+    parts = [piece.choices[0] for piece in answer] if stream else [answer.choices[0]]
+    listed = [part.logprobs for part in parts if part.logprobs is not None]
+    tokens = [token for part in listed for token in part.tokens or []]
+    values = [value for part in listed for value in part.token_logprobs or []]
+    offsets = [offset for part in listed for offset in part.text_offset or []]
+    logits = model.logits(ids).astype(np.float64)
+    expected = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    assert tokens[:2] == ["he", "l"]
+    assert values[0] is None
+    np.testing.assert_allclose(values[1 : len(ids)], [expected[at, id_] for at, id_ in enumerate(ids[1:])], atol=2e-2)
+    assert offsets[: len(ids) + 1] == [0, 2, 3, 4, 5, 6, 7, 7]
+    assert len(tokens) == len(ids) + 3
+    assert "".join(part.text for part in parts) == prompt + completed(client, prompt, max_tokens=3, logit_bias={})
+
+
+def test_scoring_alone_needs_no_new_token(client: openai.OpenAI) -> None:
+    answer = client.completions.create(model=NAME, prompt=["abc", "xy"], max_tokens=0, echo=True, logprobs=0)
+    assert [choice.text for choice in answer.choices] == ["abc", "xy"]
+    assert [len(choice.logprobs.tokens) for choice in answer.choices if choice.logprobs] == [3, 2]
+
+
+def test_embeddings_of_token_ids_are_those_of_their_text(client: openai.OpenAI, model: LanguageModel) -> None:
+    ids = model.tokenizer.encode("hello")
+    texts = client.embeddings.create(model=NAME, input=["hello", "x"]).data
+    assert client.embeddings.create(model=NAME, input=ids).data[0].embedding == texts[0].embedding
+    several = client.embeddings.create(model=NAME, input=[ids, model.tokenizer.encode("x")]).data
+    assert [one.embedding for one in several] == [one.embedding for one in texts]

@@ -9,7 +9,7 @@ from snell.errors import FileFormatError
 
 __all__ = ["Line", "latest", "read_lines"]
 
-HIGHER_IS_BETTER = ("GFLOP/s", "tokens/s")
+HIGHER_IS_BETTER = ("GFLOP/s", "tokens/s", "%")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,10 @@ import numpy as np
 
 import snell as sn
 from snell.bench.arrays import EPSILON
-from snell.bench.cases import Attention, Bert, Case, Fused, FusedLine, Llm, Matmul, Startup, StartupFigure, Train
+from snell.bench.cases import Attention, Bert, Case, Fused, FusedLine, Llm, Matmul, Serve, Startup, StartupFigure, Train
 from snell.bench.peers.peer import ArrayLibrary, Program, Timed, array_program
 from snell.bench.peers.snell_models import compile_minilm, language_model, minilm
+from snell.bench.peers.snell_server import language_server
 from snell.bench.peers.snell_training import training_step
 from snell.bench.peers.startup import import_time, tiny_operands
 from snell.dtypes import from_name
@@ -25,6 +26,8 @@ def prepare(case: Case, threads: int) -> Program:
             return minilm(case, threads)
         case Llm():
             return language_model(case, threads)
+        case Serve():
+            return language_server(case, threads)
         case Train(model=model):
             return training_step(model)
         case Startup(figure=StartupFigure.IMPORT):

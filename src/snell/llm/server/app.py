@@ -2,6 +2,7 @@
 
 import asyncio
 import hmac
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -16,12 +17,12 @@ from starlette.routing import Route
 from snell.llm.generated_text import GeneratedText
 from snell.llm.server.chat import chat_texts
 from snell.llm.server.choices import Choices
-from snell.llm.server.completions import completion_texts
-from snell.llm.server.delivering import deliver
+from snell.llm.server.completions import completion_request
+from snell.llm.server.delivering import CLIENT_LEFT, deliver, while_connected
 from snell.llm.server.embeddings import embedding_request
 from snell.llm.server.fields import Fields
 from snell.llm.server.request_error import RequestError, request_error_of
-from snell.llm.server.service import Service
+from snell.llm.server.service import Service, close_texts
 
 __all__ = ["application"]
 
@@ -60,6 +61,14 @@ async def _http_problem(_: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     detail = "no such path" if status == 404 else str(getattr(error, "detail", error))
     return JSONResponse(RequestError(status, detail).envelope(), status)
+
+
+def _header(request: Request, name: str) -> str:
+    """The header's value, "" where there is none; of two, a proxy before this server may have believed the other."""
+    values = request.headers.getlist(name)
+    if len(values) > 1:
+        raise RequestError(400, f"the header {name}: expected once, received {len(values)} times")
+    return values[0] if values else ""
 
 
 class _Api:
@@ -105,17 +114,43 @@ class _Api:
 
     async def completions(self, request: Request) -> Response:
         fields = await self._fields(request)
-        texts, answer, how = await self._prepared(completion_texts, fields)
-        return await deliver(request, self._service, self._choices(texts), answer, how)
+        asked = await self._prepared(completion_request, fields)
+        if not asked.scores:
+            answer = asked.answer(lambda: True)
+            return await deliver(request, self._service, self._choices(asked.texts), answer, asked.how)
+        try:
+            answer = await self._beside(request, asked.answer)
+        except Exception:
+            close_texts(asked.texts)
+            raise
+        if answer is None:
+            close_texts(asked.texts)
+            return Response(status_code=CLIENT_LEFT)
+        return await deliver(request, self._service, self._choices(asked.texts), answer, asked.how)
 
     async def embeddings(self, request: Request) -> Response:
         fields = await self._fields(request)
         asked = await self._prepared(embedding_request, fields)
-        async with self._service.embedding:
-            try:
-                return JSONResponse(await asyncio.to_thread(asked.answer))
-            except Exception as error:
-                raise request_error_of(error, fields.names) from error
+        try:
+            answer = await self._beside(request, asked.answer)
+        except Exception as error:
+            raise request_error_of(error, fields.names) from error
+        return Response(status_code=CLIENT_LEFT) if answer is None else JSONResponse(answer)
+
+    async def _beside(self, request: Request, work: Callable[[Callable[[], bool]], T]) -> T | None:
+        """The result of work beside the runner, one request's at a time; None where the client left."""
+        results: list[T] = []
+        left = threading.Event()
+
+        async def run() -> None:
+            async with self._service.beside:
+                results.append(await asyncio.to_thread(work, lambda: not left.is_set()))
+
+        try:
+            await while_connected(request, run())
+        finally:
+            left.set()
+        return results[0] if results else None
 
     def _choices(self, texts: Sequence[GeneratedText]) -> Choices:
         _, runner = self._service.generator()
@@ -129,7 +164,7 @@ class _Api:
             raise request_error_of(error, fields.names) from error
 
     async def _fields(self, request: Request) -> Fields:
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        kind = _header(request, "content-type").partition(";")[0].strip().lower()
         # A page of another origin can send other types without asking first.
         if kind != "application/json":
             raise RequestError(415, f"the content type: expected application/json, received {kind or 'none'}")
@@ -137,7 +172,7 @@ class _Api:
             body = await asyncio.wait_for(self._body(request), self._service.settings.body_seconds)
         except TimeoutError as error:
             raise RequestError(408, "the request's body took too long to arrive", code="request_timeout") from error
-        fields = Fields.of_body(body)
+        fields = await asyncio.to_thread(Fields.of_body, body)
         self._check_model(fields.text("model", self._service.settings.name))
         return fields
 
@@ -164,7 +199,7 @@ class _Api:
         key = self._service.settings.api_key
         if key is None:
             return
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        scheme, _, given = _header(request, "authorization").partition(" ")
         if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), key.encode()):
             raise RequestError(
                 401, "the API key is missing or wrong; send it as a bearer token", code="invalid_api_key"

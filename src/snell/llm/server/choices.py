@@ -7,13 +7,17 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 from snell.llm.generated_text import GeneratedText
 from snell.llm.generation import Chunk
+from snell.llm.server.service import close_texts
 from snell.llm.serving import Job, Runner
 
 __all__ = ["Choices"]
 
 
 class Choices:
-    """Submits on entry, all texts or none; what is unfinished on leaving is cancelled."""
+    """Submits on entry, all texts or none; what is unfinished on leaving is cancelled.
+
+    Texts that were submitted are closed by the runner.
+    """
 
     def __init__(self, runner: Runner, texts: Sequence[GeneratedText], seconds: float) -> None:
         self.texts = texts
@@ -26,7 +30,11 @@ class Choices:
         deadline = time.monotonic() + self._seconds
         loop = asyncio.get_running_loop()
         jobs = [Job(text, self._emitter(loop, index), deadline) for index, text in enumerate(self.texts)]
-        self._numbers = self._runner.submit_all(jobs)
+        try:
+            self._numbers = self._runner.submit_all(jobs)
+        except Exception:
+            close_texts(self.texts)
+            raise
         return self
 
     async def __aexit__(self, *error: object) -> None:

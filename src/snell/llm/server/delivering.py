@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import aclosing
 from typing import Any
 
@@ -17,9 +17,9 @@ from snell.llm.server.metrics import TokenTimer
 from snell.llm.server.request_error import request_error_of
 from snell.llm.server.service import Service
 
-__all__ = ["deliver"]
+__all__ = ["CLIENT_LEFT", "deliver", "while_connected"]
 
-_CLIENT_LEFT = 499
+CLIENT_LEFT = 499
 
 
 async def deliver(request: Request, service: Service, choices: Choices, answer: Answer, how: Delivery) -> Response:
@@ -39,17 +39,26 @@ async def deliver(request: Request, service: Service, choices: Choices, answer: 
             client_close_handler_callable=left,
             sep="\n",
         )
-    work = asyncio.ensure_future(_finished(choices, timer))
-    gone = asyncio.ensure_future(_gone(request))
     try:
-        await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
-        if not work.done():
-            return Response(status_code=_CLIENT_LEFT)
-        work.result()
+        if not await while_connected(request, _finished(choices, timer)):
+            return Response(status_code=CLIENT_LEFT)
         return JSONResponse(answer.whole(choices.texts))
     finally:
         choices.cancel()
-        work.cancel()
+
+
+async def while_connected(request: Request, work: Coroutine[Any, Any, None]) -> bool:
+    """Whether the work was done before the client left, which ends it; its errors are raised."""
+    working = asyncio.ensure_future(work)
+    gone = asyncio.ensure_future(_gone(request))
+    try:
+        await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            return False
+        working.result()
+        return True
+    finally:
+        working.cancel()
         gone.cancel()
 
 
@@ -68,8 +77,9 @@ async def _events(choices: Choices, answer: Answer, how: Delivery, timer: TokenT
             async for index, chunk in chunks:
                 if chunk.token_ids:
                     timer.seen(index)
-                if chunk.text or chunk.logprobs or chunk.finish_reason is not None:
-                    yield _event(answer.piece(index, chunk))
+                piece = answer.piece(index, chunk)
+                if piece is not None:
+                    yield _event(piece)
         if how.usage:
             yield _event(answer.closing(choices.texts))
         yield {"data": "[DONE]"}

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Collection, Mapping
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 from snell.llm.sampling import is_whole
 from snell.llm.server.request_error import RequestError, unsupported
@@ -10,6 +10,8 @@ from snell.llm.server.request_error import RequestError, unsupported
 __all__ = ["Fields"]
 
 _ABSENT = object()
+# Templates and grammars walk through what they are given by recursion.
+_DEEPEST = 100
 
 
 class Fields:
@@ -19,22 +21,28 @@ class Fields:
         self._values = values
         self._prefix = prefix
         self._asked: set[str] = set()
+        self._meant: dict[str, str] = {}
 
     @classmethod
     def of_body(cls, body: bytes) -> "Fields":
         """The fields of a JSON object."""
         try:
-            values = json.loads(body)
+            values = json.loads(body, parse_constant=_no_json)
         except (ValueError, RecursionError) as error:
             raise RequestError(400, f"the body is not JSON: {error}") from error
         if not isinstance(values, dict):
             raise RequestError(400, f"the body: expected a JSON object, received {type(values).__name__}")
+        _check_depth(cast("dict[str, Any]", values))
         return cls(cast("dict[str, Any]", values))
 
     @property
-    def names(self) -> frozenset[str]:
-        """Every name that was given."""
-        return frozenset(self._values)
+    def names(self) -> dict[str, str]:
+        """Every name that was given, and the names under which options were made of them."""
+        return {name: name for name in self._values} | self._meant
+
+    def means(self, name: str, option: str) -> None:
+        """What is wrong with the option is wrong with the parameter of that name."""
+        self._meant[option] = name
 
     def value(self, name: str, default: Any = None) -> Any:
         """As it came."""
@@ -72,6 +80,15 @@ class Fields:
             raise self._wrong(name, f"a whole number from {least} to {most}", found)
         return int(found)
 
+    def number(self, name: str, least: float, most: float) -> float | None:
+        """A number within bounds, or None where it is absent."""
+        found = self.value(name)
+        if found is None:
+            return None
+        if not (is_whole(found) or isinstance(found, float)) or not least <= found <= most:
+            raise self._wrong(name, f"a number from {least:g} to {most:g}", found)
+        return float(found)
+
     def group(self, name: str) -> "Fields":
         """The fields of an object; none where it is absent."""
         found = self.value(name, {})
@@ -99,3 +116,21 @@ class Fields:
         shown = repr(received)
         shown = shown if len(shown) < 80 else shown[:79] + "…"
         return RequestError(400, f"{self._prefix}{name}: expected {expected}, received {shown}", self._prefix + name)
+
+
+def _no_json(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no number of JSON")
+
+
+def _check_depth(value: dict[str, Any]) -> None:
+    level: list[Any] = [value]
+    for _ in range(_DEEPEST):
+        level = [
+            item
+            for one in level
+            for item in (cast("dict[str, Any]", one).values() if isinstance(one, dict) else one)
+            if isinstance(item, dict | list)
+        ]
+        if not level:
+            return
+    raise RequestError(400, f"the body: expected at most {_DEEPEST} levels of lists and objects inside of each other")

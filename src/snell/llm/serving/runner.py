@@ -209,7 +209,7 @@ class Runner:
 
     def _end(self, number: int) -> None:
         self._scheduler.end(number)
-        del self._jobs[number]
+        self._jobs.pop(number).text.close()
 
 
 def _texts(work: Work) -> tuple[int, ...]:
@@ -217,8 +217,8 @@ def _texts(work: Work) -> tuple[int, ...]:
 
 
 def _next_chunk(job: Job, logits: Logits) -> Chunk | Exception:
-    """The next chunk; an error of the job's own options or of the model's numbers is its chunk."""
+    """The next chunk; whatever fails in drawing a token is this job's own and no other's of the same pass."""
     try:
         return job.text.take(logits) if job.text.plan.max_tokens else job.text.end_at_limit()
-    except SnellError as error:
+    except Exception as error:
         return error
