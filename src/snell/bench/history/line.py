@@ -9,7 +9,7 @@ from snell.errors import FileFormatError
 
 __all__ = ["Line", "latest", "read_lines"]
 
-HIGHER_IS_BETTER = ("GFLOP/s", "tokens/s")
+HIGHER_IS_BETTER = ("GFLOP/s", "tokens/s", "%")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,7 @@ class Line:
     date: str
     machine: str
     version: str
+    standard_error: float | None = None
 
     @property
     def suite(self) -> str:
@@ -60,6 +61,7 @@ def _parsed(text: str, where: str) -> Line:
             date=str(fields.get("date", "")),
             machine=str(fields.get("machine", "")),
             version=str(fields.get("version", "")),
+            standard_error=fields.get("standard_error"),
         )
     except (ValueError, TypeError, KeyError) as error:
         raise FileFormatError(

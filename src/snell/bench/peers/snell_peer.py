@@ -6,7 +6,8 @@ import numpy as np
 
 import snell as sn
 from snell.bench.arrays import EPSILON
-from snell.bench.cases import Attention, Bert, Case, Fused, FusedLine, Llm, Matmul, Startup, StartupFigure
+from snell.bench.cases import Attention, Bert, Case, Fused, FusedLine, Llm, Matmul, Quality, Startup, StartupFigure
+from snell.bench.peers.judged import judged
 from snell.bench.peers.peer import ArrayLibrary, Program, Timed, array_program
 from snell.bench.peers.snell_models import compile_minilm, language_model, minilm
 from snell.bench.peers.startup import import_time, tiny_operands
@@ -24,6 +25,8 @@ def prepare(case: Case, threads: int) -> Program:
             return minilm(case, threads)
         case Llm():
             return language_model(case, threads)
+        case Quality():
+            return judged(case, threads, lambda path: sn.llm.load(path, threads=threads).logits)
         case Startup(figure=StartupFigure.IMPORT):
             return import_time("snell")
         case Startup(figure=StartupFigure.CALL):
