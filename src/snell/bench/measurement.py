@@ -30,6 +30,7 @@ class Measured:
     threads: int
     limit: float | None = None
     peak_bytes: int | None = None
+    standard_error: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
