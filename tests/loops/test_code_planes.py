@@ -65,7 +65,8 @@ class Evaluator:
         axes = [axis, *sorted(item.free - {axis}, key=str)]
         shape = tuple(int(str(each.extent)) for each in axes)
         values = [self.value(item, dict(zip(axes, at, strict=True))) for at in itertools.product(*map(range, shape))]
-        assert 0 <= min(values) and max(values) < 256
+        assert min(values) >= 0
+        assert max(values) < 256
         name = f"packed{len(self.arrays)}"
         self.arrays[name] = np.array(values).reshape(shape)
         self.packed_bytes += len(values)

@@ -8,7 +8,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -44,7 +44,7 @@ class Options:
     warm_up_seconds: float = 0.2
     pause_seconds: float = 0.05
     search_seconds: float = 0.0
-    text: JudgedText = JudgedText()
+    text: JudgedText = field(default_factory=JudgedText)
 
 
 @dataclass(frozen=True, slots=True)
