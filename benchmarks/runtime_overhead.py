@@ -17,7 +17,8 @@ from tests.runtime.kernels import code
 from tests.runtime.test_executable import sum_of_three
 
 from snell.codegen.host import host_target
-from snell.codegen.llvm import compile_object, load
+from snell.codegen.llvm import compile_object
+from snell.codegen.loading import load
 from snell.engine.array import Array
 from snell.runtime.buffers import address
 from snell.runtime.executable import Executable

@@ -90,7 +90,7 @@ def test_an_option_that_means_nothing_is_refused_before_anything_is_compiled(
     tmp_path: Path, tiny: Path, options: list[str], code: int, said: str
 ) -> None:
     assert said in message_of("run", str(tiny), "hi", *options, code=code)
-    assert not (tmp_path / "cache").exists()
+    assert not (tmp_path / "cache" / "objects").exists()
 
 
 def test_an_empty_text_to_continue_is_refused(tiny: Path) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from snell.codegen import llvm
 from snell.codegen.emitter import EmittedKernel, emit_kernel
 from snell.codegen.host import host_target
+from snell.codegen.loading import load
 from snell.loops.ir import (
     Accumulator,
     Combine,
@@ -88,7 +89,7 @@ class Runner:
         self.kernel = kernel
         self.emitted: EmittedKernel = emit_kernel(kernel, chosen)
         image = llvm.compile_object(self.emitted.llvm_ir, chosen)
-        self.library = llvm.load(image, self.emitted.functions)
+        self.library = load(image, self.emitted.functions)
         signature = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 2)
         self.functions = [signature(self.library[name]) for name in self.emitted.functions]
 

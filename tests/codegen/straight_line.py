@@ -12,7 +12,8 @@ import numpy as np
 from snell.codegen.assembler import Value
 from snell.codegen.host import host_target
 from snell.codegen.literals import literal, scaling_call, suffix, type_text
-from snell.codegen.llvm import Library, compile_object, load
+from snell.codegen.llvm import compile_object
+from snell.codegen.loading import Library, load
 from snell.codegen.lookup import Emission, looked_up
 from snell.codegen.vector_math import emit_function
 from snell.dtypes import DType, bool_, f32

@@ -14,6 +14,7 @@ from tests.codegen.fuzz import random_case
 from snell.codegen import llvm
 from snell.codegen.emitter import emit_kernel
 from snell.codegen.host import host_target
+from snell.codegen.loading import load
 from snell.errors import CompileError
 from snell.targets import AVX2, AVX512, NEON, Target
 
@@ -31,7 +32,7 @@ print(hashlib.sha256(text.encode() + llvm.compile_object(text, host_target())).h
 
 
 def test_object_bytes_load_into_this_process_and_live_as_long_as_the_library() -> None:
-    library = llvm.load(llvm.compile_object(DOUBLE, host_target()), ["double"])
+    library = load(llvm.compile_object(DOUBLE, host_target()), ["double"])
     gc.collect()
     assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(library["double"])(21) == 42
     with pytest.raises(CompileError, match="expected one of"):
@@ -40,7 +41,7 @@ def test_object_bytes_load_into_this_process_and_live_as_long_as_the_library() -
 
 def test_two_libraries_may_define_the_same_name() -> None:
     other = DOUBLE.replace("add i64 %x, %x", "mul i64 %x, 10")
-    libraries = [llvm.load(llvm.compile_object(text, host_target()), ["double"]) for text in (DOUBLE, other)]
+    libraries = [load(llvm.compile_object(text, host_target()), ["double"]) for text in (DOUBLE, other)]
     call = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
     assert [call(library["double"])(3) for library in libraries] == [6, 30]
 

@@ -21,7 +21,7 @@ from snell.engine.grouping_cost import roofline_seconds
 from snell.engine.grouping_search import search_grouping
 from snell.engine.report.costs import typical_sizes
 from snell.engine.whole_program import WholePrograms
-from snell.errors import FileFormatError
+from snell.errors import FileFormatError, UnsupportedError
 from snell.graph.node import Graph
 from snell.rewrite.decisions import HEURISTIC_GROUPING, Decider, Decision, Grouping, Question, grouping_from_text
 from snell.rewrite.policy import Policy
@@ -178,3 +178,14 @@ def test_kernels_that_wait_for_each_other_do_not_share_a_dispatch() -> None:
 
     steps = lowered(chained, spec(256, 384), spec(384, 384), spec(384, 384), policy=Policy.STRICT).steps
     assert not any(isinstance(step, SideBySide) for step in steps)
+
+
+def test_a_program_that_would_store_gigabytes_is_refused_before_it_runs() -> None:
+    def scores(x: sn.Tensor) -> sn.Tensor:
+        products = x @ x.T
+        return sn.cumsum(products, axis=1) * sn.sum(products)
+
+    big = graph_of(scores, spec(1 << 15, 2))
+    programs = WholePrograms(big, typical_sizes(big), process_pool(THREADS), 0.0)
+    with pytest.raises(UnsupportedError, match="intermediate"):
+        programs.bound(compile_graph(big, options()).assembled)

@@ -89,3 +89,33 @@ def test_smollm2_answers_as_stated(engine: EngineCompiler) -> None:
     assert continued.token_ids == (7042, 30, 198, 198, 504, 2988)
     answer = model.generate([{"role": "user", "content": "What is 2+2?"}], max_tokens=32, temperature=0.0)
     assert (answer.text, answer.finish_reason) == ("The answer to this classic math problem is 4.", "stop")
+
+
+def test_packed_weights_are_kept_for_the_next_process_and_made_again_for_a_changed_file(tmp_path: Path) -> None:
+    path = write_gguf_llama(tmp_path / "tiny.gguf", tiny_llama(), KINDS["Q8_0"])
+    config = replace(Config.from_environment(process_environment()), cache_dir=tmp_path / "cache")
+
+    def answers(place: Path) -> list[int]:
+        model = language_model(place, EngineCompiler(Engine(config), Policy.FAST))
+        return list(model.generate(IDS, max_tokens=6, temperature=0.0, logit_bias={EOS: -1e9}).token_ids)
+
+    def kept() -> dict[Path, int]:
+        return {file: file.stat().st_mtime_ns for file in (tmp_path / "cache" / "models").rglob("*") if file.is_file()}
+
+    first = answers(path)
+    files = kept()
+    assert files
+    assert answers(path) == first
+    assert kept() == files
+    changed = tiny_llama()
+    for parameter in changed.parameters():
+        parameter.data = parameter.data.flip(-1).contiguous()
+    other = write_gguf_llama(tmp_path / "other.gguf", changed, KINDS["Q8_0"])
+    expected = answers(other)
+    path.write_bytes(other.read_bytes())
+    assert answers(path) == expected
+    for file in kept():
+        data = file.read_bytes()
+        file.unlink()
+        file.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    assert answers(path) == expected

@@ -17,8 +17,12 @@ IDS = {"a": 0, "b": 1, "c": 2, "ab": 3, "bc": 4, "abc": 5, "<x>": 6, "<": 7, "x>
 MERGES = ["b c", "a b", "a bc", "< x>"]
 
 
+def ranks(merges: list[str]) -> dict[str, int]:
+    return {merge: rank for rank, merge in enumerate(merges)}
+
+
 def merging(**changes: object) -> Merging:
-    options: dict[str, object] = {"ids": IDS, "merges": MERGES, "forbidden": (), "ignore_merges": False} | changes
+    options: dict[str, object] = {"ids": IDS, "ranks": ranks(MERGES), "forbidden": (), "ignore_merges": False} | changes
     return Merging(**options)  # type: ignore[arg-type]
 
 
@@ -47,7 +51,7 @@ def test_long_texts_and_long_words_go_to_the_package_and_agree_with_their_parts(
 
 def test_the_pair_of_least_rank_is_merged_first() -> None:
     assert merging().ids("abc") == (5,)
-    assert merging(merges=["a b", "b c"]).ids("abc") == (3, 2)
+    assert merging(ranks=ranks(["a b", "b c"])).ids("abc") == (3, 2)
 
 
 def test_a_character_that_is_no_token_is_left_out() -> None:
@@ -60,10 +64,10 @@ def test_a_forbidden_token_is_neither_merged_nor_taken_whole() -> None:
 
 
 def test_with_ignore_merges_a_word_that_is_a_token_is_taken_whole() -> None:
-    assert merging(merges=[], ignore_merges=True).ids("abc") == (5,)
-    assert merging(merges=[]).ids("abc") == (0, 1, 2)
+    assert merging(ranks={}, ignore_merges=True).ids("abc") == (5,)
+    assert merging(ranks={}).ids("abc") == (0, 1, 2)
 
 
 def test_a_merge_that_results_in_no_token_is_an_error_that_names_it() -> None:
     with pytest.raises(FileFormatError, match="'ca' is no token"):
-        merging(merges=["c a"]).ids("ca")
+        merging(ranks=ranks(["c a"])).ids("ca")

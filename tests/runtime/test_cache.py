@@ -58,7 +58,7 @@ def test_the_entries_unused_for_longest_are_evicted(tmp_path: Path) -> None:
     for i in range(3):
         cache.put(str(i), bytes(1000))
         age = time.time() - 1000 + i
-        os.utime(cache._path(str(i)), (age, age))
+        os.utime(cache.path(str(i)), (age, age))
     cache.get("0")
     cache.put("3", bytes(1000))
     assert [cache.get(str(i)) is not None for i in range(4)] == [True, False, True, True]

@@ -13,7 +13,8 @@ import pytest
 from tests.runtime.kernels import code, python
 
 from snell.codegen.host import host_target
-from snell.codegen.llvm import Library, compile_object, load
+from snell.codegen.llvm import compile_object
+from snell.codegen.loading import Library, load
 from snell.codegen.pool import POOL_FUNCTIONS, pool_ir
 from snell.errors import ConfigError
 from snell.runtime.buffers import address

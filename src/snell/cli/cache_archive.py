@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from snell.errors import CacheError, FileFormatError
+from snell.runtime.packed import MODELS
 
 __all__ = ["clear", "contents", "export", "import_"]
 
@@ -41,12 +42,17 @@ def clear(folder: Path) -> int:
 
 
 def export(folder: Path, archive: Path) -> int:
-    """Write every file to a new archive; the number of files."""
+    """Write every file to a new archive; how many.
+
+    What was made of models' files stays here: it is found again by the places of those files on this machine.
+    """
     partial = archive.with_name(archive.name + PARTIAL)
     count = 0
     try:
         with tarfile.open(partial, "w") as tar:
             for file in _files(folder):
+                if file.relative_to(folder).parts[0] == MODELS:
+                    continue
                 with contextlib.suppress(FileNotFoundError):  # another process may have evicted it
                     tar.add(file, file.relative_to(folder).as_posix(), recursive=False)
                     count += 1

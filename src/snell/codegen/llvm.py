@@ -1,8 +1,9 @@
-"""LLVM behind four functions: the only importer of llvmlite's compiler.
+"""LLVM behind three functions: the only importer of llvmlite's compiler.
 
-IR text becomes relocatable object bytes (`compile_object`) or assembly for people (`assembly`); object bytes become
-callable addresses (`load`).  No optimisation pipeline runs: the emitter writes explicit vectors in SSA form, and code
-generation alone gives the same speed (measured: 107.6 and 107.8 GFLOP/s).  Bytes depend on the text and the target only.
+IR text becomes machine code (`compile_object`) or assembly for people (`assembly`).  Machine code is an image, which
+`loading` puts in place, wherever it can be one, else an object file, which LLVM links (`linked`).  No optimisation
+pipeline runs: the emitter writes explicit vectors in SSA form, and code generation alone gives the same speed (measured:
+107.6 and 107.8 GFLOP/s).  Bytes depend on the text and the target only.
 
 One thread at a time is inside LLVM, and no process forks meanwhile: a child would inherit locks of LLVM and of llvmlite
 that nobody there releases.
@@ -13,17 +14,19 @@ from __future__ import annotations
 import itertools
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import Any, Final
 
 import llvmlite.binding
 
-from snell.errors import CompileError
+from snell.codegen.image import image_to_bytes
+from snell.codegen.linking import image_of
+from snell.errors import CompileError, UnsupportedError
 from snell.locks import Lock
 from snell.targets import Target
 
-__all__ = ["CODEGEN_LEVEL", "LLVM_VERSION", "Library", "assembly", "compile_object", "load"]
+__all__ = ["CODEGEN_LEVEL", "LLVM_VERSION", "assembly", "compile_object", "linked"]
 
 # llvmlite has no type stubs: the foreign boundary.
 llvm: Any = llvmlite.binding
@@ -35,28 +38,16 @@ LLVM_VERSION: str = llvmlite.__version__
 CODEGEN_LEVEL = 2
 
 
-class Library:
-    """Loaded code: addresses of its functions, valid for as long as this object lives."""
-
-    __slots__ = ("_tracker", "addresses")
-
-    addresses: dict[str, int]
-
-    def __init__(self, tracker: Any, addresses: dict[str, int]) -> None:
-        self._tracker = tracker
-        self.addresses = addresses
-
-    def __getitem__(self, name: str) -> int:
-        """Address of a function; CompileError when the library does not have it."""
-        if name not in self.addresses:
-            raise CompileError(f"expected one of {sorted(self.addresses)}, received {name!r}")
-        return self.addresses[name]
-
-
 def compile_object(llvm_ir: str, target: Target, level: int = CODEGEN_LEVEL) -> bytes:
-    """Object file of a module; CompileError with LLVM's message when the text is not valid IR."""
+    """Machine code of a module; CompileError with LLVM's message when the text is not valid IR."""
     with _INSIDE:
-        return bytes(_machine(target, level).emit_object(_parse(llvm_ir, target)))
+        code = bytes(_machine(target, level).emit_object(_parse(llvm_ir, target)))
+    if not target.triple.startswith("x86_64") or "linux" not in target.triple:
+        return code
+    try:
+        return image_to_bytes(image_of(code))
+    except UnsupportedError:
+        return code
 
 
 def assembly(llvm_ir: str, target: Target, level: int = CODEGEN_LEVEL) -> str:
@@ -65,18 +56,17 @@ def assembly(llvm_ir: str, target: Target, level: int = CODEGEN_LEVEL) -> str:
         return str(_machine(target, level).emit_assembly(_parse(llvm_ir, target)))
 
 
-def load(image: bytes, names: Iterable[str]) -> Library:
-    """Link an object file into this process and look up `names` (its defined functions)."""
-    wanted = tuple(names)
+def linked(code: bytes, names: Sequence[str]) -> tuple[Any, dict[str, int]]:
+    """An object file in this process: what keeps it there, and the addresses of `names` (its defined functions)."""
     with _INSIDE:
-        builder = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
-        for name in wanted:
+        builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+        for name in names:
             builder.export_symbol(name)
         try:
             tracker = builder.link(_jit(), f"snell.{next(_SERIAL)}")
         except RuntimeError as error:
-            raise CompileError(f"linking {', '.join(wanted)} failed: {error}") from error
-        return Library(tracker, {name: tracker[name] for name in wanted})
+            raise CompileError(f"linking {', '.join(names)} failed: {error}") from error
+        return tracker, {name: tracker[name] for name in names}
 
 
 _SERIAL = itertools.count()

@@ -14,9 +14,9 @@ import numpy as np
 
 from snell import trees
 from snell.engine.array import Array
+from snell.runtime.cache import Compiler
 from snell.runtime.executable import Executable, Layout
 from snell.runtime.fastcall import fast_call
-from snell.runtime.pool import PoolCompiler
 
 __all__ = ["Direct", "declines"]
 
@@ -29,7 +29,7 @@ class Direct:
     layout: Layout
     order: tuple[int, ...]
     output_tree: trees.Structure
-    compiler: PoolCompiler
+    compiler: Compiler
     fast: Callable[..., Any] | None = None
     """Takes the arguments and gives the tree of results, or NotImplemented; None until it is made."""
 

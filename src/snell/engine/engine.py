@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from snell.codegen.host import host_target
+from snell.codegen.host import host_signature, host_target
 from snell.config import Config, SearchBudget, available_threads
 from snell.deferred import deferred
 from snell.engine.version import code_version
@@ -20,10 +20,11 @@ from snell.errors import FileFormatError
 from snell.locks import Lock
 from snell.rewrite.policy import Policy
 from snell.runtime.binding import Assembled, bind
-from snell.runtime.cache import Cache, compile_cached
+from snell.runtime.cache import Cache, Compiler, compile_cached
 from snell.runtime.executable import Executable
 from snell.runtime.ledger import Ledger
-from snell.runtime.pool import Pool, PoolCompiler, process_pool
+from snell.runtime.packed import MODELS, PackedWeights
+from snell.runtime.pool import Pool, pool_code, process_pool
 from snell.runtime.program import Program, from_bytes, to_bytes
 from snell.targets import Target
 
@@ -84,9 +85,11 @@ class Engine:
     # One object for the engine's life: it knows the folder's size, and that it has warned.
     cache: Cache = field(init=False)
     ledger: Ledger = field(init=False)
+    packed: PackedWeights = field(init=False)
 
     def __post_init__(self) -> None:
         self.cache = Cache(self.config.cache_dir / "objects", self.config.cache_limit_bytes)
+        self.packed = PackedWeights(Cache(self.config.cache_dir / MODELS, self.config.cache_limit_bytes, warns=False))
         self.ledger = Ledger(self.config.cache_dir / "records", self.config.cache_limit_bytes)
 
     @property
@@ -114,10 +117,11 @@ class Engine:
 
     def pool(self) -> Pool:
         """The process's threads."""
-        return process_pool(self.config.threads, self.compiler())
+        key = f"pool\n{code_version()}\n{host_signature()}"
+        return process_pool(self.config.threads, lambda: self.cache.get_or_make(key, pool_code))
 
-    def compiler(self) -> PoolCompiler:
-        """Makes object code, or finds it in the cache."""
+    def compiler(self) -> Compiler:
+        """Makes machine code, or finds it in the cache."""
         return partial(compile_cached, self.cache)
 
     def key(self, graph: Graph, policy: Policy) -> str:
@@ -126,7 +130,7 @@ class Engine:
 
     def named_key(self, content: str, policy: Policy) -> str:
         """The key of a program that `content` determines: whatever else it depends on is added here."""
-        parts = (code_version(), content, repr(self.target), str(self.threads), policy.value)
+        parts = (code_version(), content, host_signature(), str(self.threads), policy.value)
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     def prepare(

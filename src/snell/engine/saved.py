@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from snell import trees
+from snell.codegen.host import host_signature
 from snell.engine.engine import Engine, unpack
 from snell.engine.inputs import Inputs
 from snell.engine.whole_file import write_whole
@@ -27,7 +28,7 @@ from snell.errors import FileFormatError, ShapeError, UnsupportedError
 
 __all__ = ["Header", "LoadedFunction", "read_program", "write_program"]
 
-_MAGIC = b"snell function 2\n"
+_MAGIC = b"snell function 3\n"
 _BUILT_IN = {"leaf": None, "none": type(None), "dict": dict, "list": list, "tuple": tuple}
 
 
@@ -49,6 +50,7 @@ def write_program(path: str | os.PathLike[str], header: Header, program: bytes, 
     inputs = header.inputs
     fields = {
         "target": header.target,
+        "signature": host_signature(),
         "arguments": header.arguments,
         "structure": _to_json(header.structure),
         "output_tree": _to_json(header.output_tree),
@@ -76,7 +78,8 @@ def read_program(path: str | os.PathLike[str], engine: Engine) -> LoadedFunction
         )
     text, program, weights = _parts(data[start:])
     fields = json.loads(text)
-    if fields["target"] != repr(engine.target):
+    # Of equal processors the signatures are equal, which is found out in a tenth of the time of loading LLVM.
+    if fields["signature"] != host_signature() and fields["target"] != repr(engine.target):
         raise FileFormatError(f"{path}: made for {fields['target']}, this machine is {engine.target!r}; save it here")
     inputs = Inputs(
         tuple(fields["order"]), tuple(map(np.dtype, fields["dtypes"])), tuple(fields["donated"]),

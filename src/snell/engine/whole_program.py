@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from snell.errors import UnsupportedError
 from snell.graph.graph_inputs import input_operations
 from snell.graph.node import Graph
 from snell.loops.ir import Buffer, Dense
@@ -23,6 +24,7 @@ from snell.symbolic import Dim
 __all__ = ["MOST_BYTES", "WholePrograms"]
 
 MOST_BYTES = 512 << 20  # of operands; programs pack weights of their own
+MOST_ARENA_BYTES = 1 << 30  # of intermediate values: another grouping may store what no program should
 _READING_SECONDS = 0.005
 _LEAST_READINGS, _READINGS = 3, 11
 
@@ -56,7 +58,10 @@ class WholePrograms:
         return time.monotonic() < self.end
 
     def bound(self, assembled: Assembled) -> Bound:
-        """The program bound; it has run once."""
+        """The program bound; it has run once.  UnsupportedError where its intermediate values would take too much memory."""
+        arena = int(assembled.program.arena_bytes.evaluate(self.sizes))
+        if arena > MOST_ARENA_BYTES:
+            raise UnsupportedError(f"expected at most {MOST_ARENA_BYTES} bytes of intermediate values, found {arena}")
         for name in assembled.frozen:
             if name not in self._frozen:
                 self._frozen[name] = self._random(name)

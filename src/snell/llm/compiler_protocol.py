@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy.typing as npt
@@ -39,12 +40,14 @@ class ProgramRecipe:
     """A program that need not be built where it was built before.
 
     ``content`` says everything the program depends on; ``build`` traces it; ``weights`` gives the arrays of frozen
-    inputs that are no constants.
+    inputs that are no constants, which are the contents of `files`; `release` gives their pages in memory back.
     """
 
     content: str
     build: Callable[[], Program]
     weights: Callable[[Iterable[str]], Mapping[str, Array]]
+    files: tuple[Path, ...]
+    release: Callable[[], None]
 
 
 class CompiledProgram(Protocol):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
@@ -18,7 +17,7 @@ from snell.errors import UnsupportedError
 from snell.llm.compiler_protocol import CompiledProgram, Compiler, Program, ProgramRecipe
 from snell.llm.families.encoder import Encoder, Pooling
 from snell.llm.step import LENGTHS, RESULT, TEXTS, TOKENS
-from snell.llm.stored_weight import WeightSource, stored_arrays
+from snell.llm.stored_weight import WeightSource, weights_recipe
 from snell.llm.tokenizer import Tokenizer
 from snell.llm.vectors import finished_vectors, fitted_ids, pooling_named
 from snell.locks import Lock
@@ -113,7 +112,7 @@ class EmbeddingModel:
         def build() -> Program:
             return programs.embedding_program(parts.encoder, parts.weights, self.context, pooling)
 
-        return ProgramRecipe(content, build, partial(stored_arrays, parts.weights))
+        return weights_recipe(content, build, parts.weights)
 
     def _program(self, pooling: Pooling) -> CompiledProgram:
         with self._lock:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +15,11 @@ from snell.engine.engine import Engine, Prepared
 from snell.errors import ConfigError, FileFormatError
 from snell.llm.compiler_protocol import Array, CompiledProgram, Compiler, Program, ProgramRecipe
 from snell.llm.constants import constants_from_bytes, constants_to_bytes
+from snell.llm.stored_weight import file_identity
 from snell.rewrite.policy import Policy
+from snell.runtime.binding import Assembled, pack
 from snell.runtime.executable import Executable
+from snell.runtime.program import BufferSlot
 
 if TYPE_CHECKING:
     from snell.engine.report import Report
@@ -22,6 +27,10 @@ if TYPE_CHECKING:
     from snell.search.tuning import Moment, Tuning
 
 __all__ = ["EngineCompiler", "engine_compiler"]
+
+
+# A fast machine packs 30 MB in this time.
+_RELEASE_SECONDS = 0.005
 
 
 class EngineCompiler:
@@ -47,9 +56,31 @@ class EngineCompiler:
             prepared = self.engine.prepare(program.graph, self.policy, key, self.progress)
             constants = program.constants
             self.engine.cache.put(_constants_key(key), constants_to_bytes(constants))
-        frozen = recipe.weights(name for name in prepared.frozen if name not in constants)
+        self._pack(prepared.assembled, recipe, constants)
+        needed = prepared.assembled.needed(self._packed)
+        frozen = recipe.weights(name for name in needed if name not in constants)
         bound = prepared.bind({**constants, **frozen}, self.engine.pool(), self._packed)
         return _EngineProgram(prepared, bound)
+
+    def _pack(self, assembled: Assembled, recipe: ProgramRecipe, constants: Mapping[str, Array]) -> None:
+        """The packed weights of a program: those that another one has, those of an earlier process, or new ones."""
+        wanted = assembled.packed
+        if self._packed.keys() >= {slot.name for slot in wanted}:
+            return
+        key = self._packed_key(recipe, wanted)
+        found = self.engine.packed.get(key, wanted)
+        if found is None:
+            sources = recipe.weights(name for name in assembled.frozen if name not in constants)
+            with _repeatedly(recipe.release):
+                found = pack(assembled, {**constants, **sources}, self.engine.pool(), self._packed)
+            self.engine.packed.put(key, found)
+        for name, array in found.items():
+            self._packed.setdefault(name, array)
+
+    def _packed_key(self, recipe: ProgramRecipe, slots: Sequence[BufferSlot]) -> str:
+        """What is packed, and of which files."""
+        content = ("packed", file_identity(recipe.files), *(slot.name for slot in slots))
+        return self.engine.named_key("\n".join(content), self.policy)
 
     def explain(self, program: Program) -> Report:
         """The definitions, kernels and code that the program becomes."""
@@ -65,6 +96,25 @@ class EngineCompiler:
             return None if data is None else constants_from_bytes(data)
         except FileFormatError:
             return None
+
+
+@contextlib.contextmanager
+def _repeatedly(release: Callable[[], None]) -> Generator[None]:
+    """Give pages back while they are being read, and after: what has been packed is not needed in memory again."""
+    ended = threading.Event()
+
+    def run() -> None:
+        while not ended.wait(_RELEASE_SECONDS):
+            release()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+        release()
 
 
 def _constants_key(key: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -22,6 +23,7 @@ from snell.importers.gguf import (
     relative_planes,
     unpack_scales,
 )
+from snell.importers.mapping import release_pages
 from snell.llm.stored_weight import StoredPlane, StoredWeight, dense_weight
 
 if TYPE_CHECKING:
@@ -71,6 +73,14 @@ class GGUFWeights:
     def signature(self) -> str:
         """Names, formats and shapes of the file's tensors."""
         return "\n".join(f"{t.name} {t.quantisation.name} {t.shape}" for t in self.file.tensors.values())
+
+    def files(self) -> tuple[Path, ...]:
+        """The one file."""
+        return (self.file.path,)
+
+    def release(self) -> None:
+        """Give back the pages of the file that have been read."""
+        release_pages(self.file.data)
 
     def values(self, name: str) -> npt.NDArray[np.float32]:
         """The tensor decoded with NumPy."""

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from snell.errors import FileFormatError, ModelNotFoundError
+from snell.importers.mapping import release_pages
 from snell.importers.safetensors import load_safetensors
 from snell.llm.compiler_protocol import Array
 from snell.llm.stored_weight import StoredWeight, dense_weight
@@ -29,6 +30,7 @@ class HuggingFaceWeights:
     """
 
     folder: Path
+    paths: tuple[Path, ...]
     arrays: Mapping[str, Array]
     names: Mapping[str, str]
     norm_offset: float = 0.0
@@ -67,6 +69,16 @@ class HuggingFaceWeights:
         """Names, dtypes and shapes of the folder's tensors."""
         return "\n".join(f"{name} {array.dtype} {array.shape}" for name, array in sorted(self.arrays.items()))
 
+    def files(self) -> tuple[Path, ...]:
+        """The folder's files of weights."""
+        return self.paths
+
+    def release(self) -> None:
+        """Give back the pages of the files that have been read."""
+        for array in self.arrays.values():
+            release_pages(array)
+        self._joined.clear()
+
     def values(self, name: str) -> npt.NDArray[np.float32]:
         """The array in f32."""
         return self.stored(name).planes["value"].array.astype(np.float32)
@@ -102,9 +114,10 @@ def open_hugging_face_weights(folder: Path, names: Mapping[str, str], norm_offse
     ``names`` (``model.`` or ``bert.``); it is the one that the token embedding has.
     """
     arrays: dict[str, Array] = {}
-    for file in _files(folder):
-        arrays.update(load_safetensors(file))
-    return HuggingFaceWeights(folder, arrays, _fitting(names, arrays), norm_offset)
+    paths = tuple(_files(folder))
+    for path in paths:
+        arrays.update(load_safetensors(path))
+    return HuggingFaceWeights(folder, paths, arrays, _fitting(names, arrays), norm_offset)
 
 
 def _files(folder: Path) -> list[Path]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from snell.config import Config, process_environment
 from snell.deferred import deferred
+from snell.engine.default_engine import default_engine
 from snell.errors import ConfigError, FileFormatError, ModelNotFoundError, UnsupportedError
 from snell.importers.gguf import GGUFFile, read_gguf
 from snell.llm.cache import KV_DTYPES
@@ -28,8 +29,9 @@ from snell.llm.gguf_weights import GGUFWeights
 from snell.llm.hyperparameters import Hyperparameters, gguf_hyperparameters, read_json
 from snell.llm.model import LanguageModel, LanguageModelParts
 from snell.llm.sampling import SamplingParams, is_whole
+from snell.llm.stored_weight import file_identity
 from snell.llm.template_source import TemplateSource
-from snell.llm.tokenizer import Tokenizer
+from snell.llm.tokenizer import KeptIndex, Tokenizer
 from snell.rewrite.policy import Policy
 
 if TYPE_CHECKING:
@@ -103,7 +105,8 @@ def _file_parts(path: Path) -> tuple[Parts, int, int]:
     file = read_gguf(path)
     keys = gguf_hyperparameters(file)
     family = family_named(keys.prefix.removesuffix("."), keys.where)
-    tokenizer = Tokenizer.from_gguf(file.metadata)
+    index = KeptIndex(default_engine().packed.cache, file_identity((path,)))
+    tokenizer = Tokenizer.from_gguf(file.metadata, index)
     if isinstance(family, FamilyDescription):
         decoder, weights = decoder_from_gguf(file, family), GGUFWeights(file)
         check_tensors(decoder, weights)

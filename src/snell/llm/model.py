@@ -17,7 +17,7 @@ import numpy.typing as npt
 from snell.deferred import deferred
 from snell.dtypes import DType
 from snell.errors import ConfigError, ContextLengthError, ShapeError, UnsupportedError
-from snell.llm.compiler_protocol import Array, CompiledProgram, Compiler, Program, ProgramRecipe
+from snell.llm.compiler_protocol import Array, CompiledProgram, Compiler, Program
 from snell.llm.families.decoder import Decoder
 from snell.llm.families.encoder import Pooling
 from snell.llm.generated_text import GeneratedText, GenerationPlan
@@ -29,7 +29,7 @@ from snell.llm.sampling import Sampler, SamplingParams
 from snell.llm.session import Session
 from snell.llm.sized_program import SizedProgram
 from snell.llm.step import StepResult
-from snell.llm.stored_weight import WeightSource, stored_arrays
+from snell.llm.stored_weight import WeightSource, weights_recipe
 from snell.llm.template_source import TemplateSource
 from snell.llm.text_stream import TextStream
 from snell.llm.tokenizer import Tokenizer
@@ -216,7 +216,7 @@ class LanguageModel:
         def build() -> Program:
             return programs.batch_program(parts.decoder, parts.weights, cache, places)
 
-        batch = self._compiler.compile(ProgramRecipe(content, build, partial(stored_arrays, parts.weights)))
+        batch = self._compiler.compile(weights_recipe(content, build, parts.weights))
         prompt = self._program(StepResult.LAST_LOGITS).largest()
         return batch_programs.BatchPrograms(prompt, batch, cache, places=places, chunk=self._chunk)
 
@@ -300,4 +300,4 @@ class LanguageModel:
         def build() -> Program:
             return programs.step_program(parts.decoder, parts.weights, cache, most, result)
 
-        return self._compiler.compile(ProgramRecipe(content, build, partial(stored_arrays, parts.weights)))
+        return self._compiler.compile(weights_recipe(content, build, parts.weights))

@@ -6,8 +6,11 @@ names them: ``blk.0.attn_q.weight``.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -16,7 +19,7 @@ import numpy.typing as npt
 from snell.deferred import deferred
 from snell.dtypes import DType, from_numpy
 from snell.graph.storage import Storage
-from snell.llm.compiler_protocol import Array
+from snell.llm.compiler_protocol import Array, Program, ProgramRecipe
 
 if TYPE_CHECKING:
     from snell.frontend.ops import elementwise
@@ -25,7 +28,15 @@ if TYPE_CHECKING:
 else:
     elementwise = deferred("snell.frontend.ops.elementwise")
 
-__all__ = ["StoredPlane", "StoredWeight", "WeightSource", "dense_weight", "stored_arrays"]
+__all__ = [
+    "StoredPlane",
+    "StoredWeight",
+    "WeightSource",
+    "dense_weight",
+    "file_identity",
+    "stored_arrays",
+    "weights_recipe",
+]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,6 +87,25 @@ class WeightSource(Protocol):
     def signature(self) -> str:
         """Everything about the weights that programs depend on: names, shapes and formats, but no values."""
         ...
+
+    def files(self) -> tuple[Path, ...]:
+        """The files whose contents the weights are."""
+        ...
+
+    def release(self) -> None:
+        """Give back the memory of what has been read of the files; it is read again where it is needed."""
+        ...
+
+
+def weights_recipe(content: str, build: Callable[[], Program], source: WeightSource) -> ProgramRecipe:
+    """The recipe of a program over these weights."""
+    return ProgramRecipe(content, build, partial(stored_arrays, source), source.files(), source.release)
+
+
+def file_identity(paths: Iterable[Path]) -> str:
+    """The files' names, sizes and times of change: what they contain, as far as is quickly told."""
+    states = [(os.path.realpath(path), os.stat(path)) for path in paths]
+    return "\n".join(f"{path} {state.st_size} {state.st_mtime_ns} {state.st_ino}" for path, state in states)
 
 
 def stored_arrays(source: WeightSource, names: Iterable[str]) -> dict[str, Array]:

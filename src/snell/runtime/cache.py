@@ -15,17 +15,27 @@ import re
 import tempfile
 import time
 import warnings
-import zipfile
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from snell.codegen.llvm import CODEGEN_LEVEL, LLVM_VERSION, compile_object
+from snell.deferred import deferred
 from snell.errors import CacheError
 from snell.targets import Target
 
-__all__ = ["Cache", "CacheInfo", "compile_cached", "object_key"]
+if TYPE_CHECKING:
+    import zipfile
+
+    from snell.codegen import llvm
+else:
+    llvm = deferred("snell.codegen.llvm")
+    zipfile = deferred("zipfile")
+
+__all__ = ["Cache", "CacheInfo", "Compiler", "compile_cached", "object_key"]
+
+Compiler = Callable[[str, Target], bytes]
+"""From a module's text to its machine code."""
 
 _MAGIC: Final = b"snell cache 1\n"
 _HEAD_BYTES: Final = len(_MAGIC) + 32
@@ -50,17 +60,20 @@ class CacheInfo:
 
 
 class Cache:
-    """Entries under one folder, at most `limit_bytes` of them; those unused for longest go first."""
+    """Entries under one folder, at most `limit_bytes` of them; those unused for longest go first.
 
-    def __init__(self, folder: Path, limit_bytes: int) -> None:
+    One that `warns` says once that its folder cannot be used: of several below one folder, one is enough.
+    """
+
+    def __init__(self, folder: Path, limit_bytes: int, *, warns: bool = True) -> None:
         self.folder = folder
         self.limit_bytes = limit_bytes
         self._size: int | None = None
-        self._has_warned = False
+        self._has_warned = not warns
 
     def get(self, key: str) -> bytes | None:
         """The entry's bytes, or None; a damaged entry is removed."""
-        path = self._path(key)
+        path = self.path(key)
         try:
             # In two reads: a model's constants are megabytes, and a slice would copy them.
             with path.open("rb") as file:
@@ -77,13 +90,20 @@ class Cache:
         self._mark(path)
         return payload
 
+    def mark(self, key: str) -> None:
+        """The key's file has been used: others go first."""
+        self._mark(self.path(key))
+
     def put(self, key: str, payload: bytes) -> None:
         """Store the bytes; failure to do so is a warning."""
         try:
-            self._write(self._path(key), _entry(payload))
-            self._make_room(len(payload))
+            self.write(key, (_entry(payload),))
         except OSError as error:
             self._warn("write", error)
+
+    def write(self, key: str, parts: Iterable[bytes | memoryview]) -> None:
+        """Store a file that is no entry, whose reader checks it himself; OSError where that fails."""
+        self._make_room(self._write(self.path(key), parts))
 
     def get_or_make(self, key: str, make: Callable[[], bytes]) -> bytes:
         """The entry, made and stored where it is missing; two processes may both make it, either result stands."""
@@ -96,7 +116,7 @@ class Cache:
     def drop(self, key: str) -> None:
         """Remove an entry where there is one."""
         with contextlib.suppress(OSError):
-            self._path(key).unlink()
+            self.path(key).unlink()
 
     def info(self) -> CacheInfo:
         """Count the entries and their bytes."""
@@ -138,21 +158,23 @@ class Cache:
                 if not _NAME.fullmatch(name) or _payload(data) is None:
                     raise CacheError(f"{source}: entry {name!r} is damaged; export the cache again")
             for name, data in entries.items():
-                self._write(self.folder / name[:2] / name, data)
+                self._write(self.folder / name[:2] / name, (data,))
             self._make_room(sum(map(len, entries.values())))
         return len(entries)
 
-    def _path(self, key: str) -> Path:
+    def path(self, key: str) -> Path:
+        """Where the key's file lies, if there is one."""
         name = hashlib.sha256(key.encode()).hexdigest()
         return self.folder / name[:2] / name
 
-    def _write(self, path: Path, data: bytes) -> None:
+    def _write(self, path: Path, parts: Iterable[bytes | memoryview]) -> int:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=_TEMPORARY, dir=path.parent)
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(data)
+                size = sum([file.write(part) for part in parts])
             os.replace(name, path)
+            return size
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(name)
@@ -207,14 +229,14 @@ class Cache:
             warnings.warn(f"{text}; set SNELL_CACHE_DIR to a writable folder", RuntimeWarning, stacklevel=4)
 
 
-def object_key(llvm_ir: str, target: Target, level: int = CODEGEN_LEVEL) -> str:
-    """All that an object file depends on: the text, the processor's description and LLVM's version."""
-    return "\n".join(("object", LLVM_VERSION, str(level), repr(target), llvm_ir))
+def object_key(llvm_ir: str, target: Target) -> str:
+    """All that machine code depends on: the text, the processor's description and LLVM's version."""
+    return "\n".join(("code", llvm.LLVM_VERSION, str(llvm.CODEGEN_LEVEL), repr(target), llvm_ir))
 
 
-def compile_cached(cache: Cache, llvm_ir: str, target: Target, level: int = CODEGEN_LEVEL) -> bytes:
+def compile_cached(cache: Cache, llvm_ir: str, target: Target) -> bytes:
     """`compile_object` through the cache."""
-    return cache.get_or_make(object_key(llvm_ir, target, level), lambda: compile_object(llvm_ir, target, level))
+    return cache.get_or_make(object_key(llvm_ir, target), lambda: llvm.compile_object(llvm_ir, target))
 
 
 def _entry(payload: bytes) -> bytes:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from snell.codegen.host import host_target
-from snell.codegen.llvm import load
+from snell.codegen.loading import load
 from snell.errors import DTypeError, GraphError, OutOfRangeError, ShapeError
 from snell.runtime.arena import ALIGNMENT
 from snell.runtime.buffers import Array, address, aligned_empty, is_usable

@@ -12,18 +12,24 @@ import functools
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from snell.codegen.fastcall import FASTCALL, MOST_ARRAYS, PYTHON_ENTRIES, PYTHON_TABLE, fastcall_ir
 from snell.codegen.host import host_target
-from snell.codegen.llvm import Library, compile_object, load
+from snell.codegen.loading import Library, load
+from snell.deferred import deferred
 from snell.runtime.arena import ALIGNMENT
 from snell.runtime.buffers import LARGE_BYTES, Array, address
+from snell.runtime.cache import Compiler
 from snell.runtime.executable import Executable, Layout
-from snell.runtime.pool import PoolCompiler
 from snell.targets import ALIASING, PLACE_STEP
+
+if TYPE_CHECKING:
+    from snell.codegen import llvm
+else:
+    llvm = deferred("snell.codegen.llvm")
 
 __all__ = ["ArraySpec", "fast_call"]
 
@@ -61,7 +67,7 @@ def fast_call(
     arguments: Sequence[ArraySpec],
     order: Sequence[int],
     box: type,
-    compiler: PoolCompiler = compile_object,
+    compiler: Compiler | None = None,
 ) -> Callable[..., Any] | None:
     """A function of arrays of these shapes and dtypes: `box` around the result, or a tuple of them.
 
@@ -70,7 +76,7 @@ def fast_call(
     """
     if not _is_understood(box) or not _is_plain(executable, layout, len(arguments)):
         return None
-    loaded = _loaded(compiler)
+    loaded = _loaded(compiler or llvm.compile_object)
     frame = executable.take_frame(layout)
     # What no input reads has a place behind the others.
     places = [len(executable.program.arguments)] * len(arguments)
@@ -165,7 +171,7 @@ def _array_api() -> int | None:
 _LOADED: list[_Loaded] = []
 
 
-def _loaded(compiler: PoolCompiler) -> _Loaded:
+def _loaded(compiler: Compiler) -> _Loaded:
     """The code, loaded once: whichever thread's copy comes first stays, another one's does no harm."""
     if not _LOADED:
         target = host_target()

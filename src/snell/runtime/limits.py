@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from snell.codegen.host import host_target
-from snell.codegen.llvm import compile_object, load
+from snell.codegen.llvm import compile_object
+from snell.codegen.loading import load
 from snell.codegen.peak import CHAINS, FUNCTION, fma_loop_ir, operations
 
 __all__ = ["ArithmeticMeter", "MachineLimits", "machine_limits"]

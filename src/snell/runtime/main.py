@@ -17,12 +17,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from snell.codegen.llvm import compile_object
+from snell.deferred import deferred
 from snell.runtime.arena import padded
 from snell.runtime.program import Call, Carry, CodeObject, Joint, Program, Repeat, Role, Step
 from snell.symbolic import Dim, Expr, FloorDiv, Remainder, as_expr
 from snell.targets import Target
+
+if TYPE_CHECKING:
+    from snell.codegen import llvm
+else:
+    llvm = deferred("snell.codegen.llvm")
 
 __all__ = ["ENTER", "MAIN", "TABLE", "checks_before_writes", "main_ir", "scratch_sizes", "scratch_stride", "with_main"]
 
@@ -31,7 +37,7 @@ MAIN, ENTER, TABLE = "main", "enter", "table"
 
 def with_main(program: Program, target: Target) -> Program:
     """The program with its `main` compiled."""
-    return replace(program, main=CodeObject((MAIN, ENTER, TABLE), compile_object(main_ir(program), target)))
+    return replace(program, main=CodeObject((MAIN, ENTER, TABLE), llvm.compile_object(main_ir(program), target)))
 
 
 def scratch_sizes(program: Program) -> tuple[Expr, ...]:

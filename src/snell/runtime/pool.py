@@ -13,19 +13,21 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from snell.codegen.host import host_target
-from snell.codegen.llvm import Library, compile_object, load
+from snell.codegen.loading import Library, load
 from snell.codegen.pool import MAX_WORKERS, POOL_FUNCTIONS, pool_ir
 from snell.config import available_threads
+from snell.deferred import deferred
 from snell.errors import ConfigError
-from snell.targets import Target
 
-__all__ = ["Pool", "PoolCompiler", "process_pool"]
+if TYPE_CHECKING:
+    from snell.codegen import llvm
+else:
+    llvm = deferred("snell.codegen.llvm")
 
-
-PoolCompiler = Callable[[str, Target], bytes]
+__all__ = ["Pool", "pool_code", "process_pool"]
 
 
 class Pool:
@@ -77,11 +79,11 @@ class _Process:
         self.lock = threading.Lock()
         self.pool: Pool | None = None
 
-    def get(self, compiler: PoolCompiler) -> Pool:
+    def get(self, code: Callable[[], bytes]) -> Pool:
         if self.pool is None:
             with self.lock:
                 if self.pool is None:
-                    self.pool = _create(compiler)
+                    self.pool = _create(code)
         return self.pool
 
     def after_fork(self) -> None:
@@ -93,20 +95,25 @@ class _Process:
 _PROCESS: Final = _Process()
 
 
-def process_pool(threads: int | None = None, compiler: PoolCompiler = compile_object) -> Pool:
+def pool_code() -> bytes:
+    """The pool's machine code for this machine, compiled now."""
+    target = host_target()
+    return llvm.compile_object(pool_ir(target), target)
+
+
+def process_pool(threads: int | None = None, code: Callable[[], bytes] = pool_code) -> Pool:
     """The pool, with `available_threads()` unless told otherwise; a given count reconfigures it.
 
-    `compiler` makes the pool's object code when it is first needed: a cache saves each process 40 ms.
+    `code` gives `pool_code`'s bytes when they are first needed: a cache saves each process 60 ms.
     """
-    pool = _PROCESS.get(compiler)
+    pool = _PROCESS.get(code)
     if threads is not None and threads != pool.threads:
         pool.configure(threads)
     return pool
 
 
-def _create(compiler: PoolCompiler) -> Pool:
-    target = host_target()
-    pool = Pool(load(compiler(pool_ir(target), target), POOL_FUNCTIONS))
+def _create(code: Callable[[], bytes]) -> Pool:
+    pool = Pool(load(code(), POOL_FUNCTIONS))
     threads = available_threads()
     pool.configure(threads)
     atexit.register(pool.stop)

@@ -16,7 +16,7 @@ from snell.llm.tokenizer.merging import Merging, check_merges, merge_pairs
 from snell.llm.tokenizer.pre_tokenizers import PreTokenizer
 from snell.llm.tokenizer.token_kind import TokenKind
 from snell.llm.tokenizer.token_matcher import TokenMatcher
-from snell.llm.tokenizer.vocabulary import Vocabulary
+from snell.llm.tokenizer.vocabulary import Index, Vocabulary
 
 __all__ = ["BytePairBackend"]
 
@@ -26,16 +26,18 @@ _LONG_WORD = 64
 
 
 class BytePairBackend:
-    """A ``Backend``; ``merges`` are pairs such as ``"Ġ t"``, best first."""
+    """A ``Backend``; ``merges`` are pairs such as ``"Ġ t"``, best first; ``index`` finds them and the tokens."""
 
-    def __init__(self, vocabulary: Vocabulary, merges: Sequence[str], cut: PreTokenizer) -> None:
-        check_merges(merges)
+    def __init__(self, vocabulary: Vocabulary, merges: Sequence[str], index: Index, cut: PreTokenizer) -> None:
+        index.fact("merges", lambda: check_merges(merges))
         self._vocabulary = vocabulary
         self._merges = merges
         self._cut = cut
         self._user_defined = TokenMatcher(vocabulary.of_kind(TokenKind.USER_DEFINED), vocabulary.stripping)
         self._control = vocabulary.of_kind(TokenKind.CONTROL, TokenKind.UNKNOWN)
-        self._merging = Merging(vocabulary.ids, merges, self._control, ignore_merges=cut.ignore_merges)
+        self._merging = Merging(
+            vocabulary.ids, index.table("merges", merges), self._control, ignore_merges=cut.ignore_merges
+        )
         splits = [pre_tokenizers.Split(tokenizers.Regex(pattern), "isolated") for pattern in cut.patterns]
         spell = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
         self._words = pre_tokenizers.Sequence([*splits, spell])

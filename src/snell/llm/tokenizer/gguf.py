@@ -14,7 +14,7 @@ from snell.llm.tokenizer.backend import Backend
 from snell.llm.tokenizer.parts import TokenizerParts
 from snell.llm.tokenizer.pre_tokenizers import PRE_TOKENIZERS, PreTokenizer
 from snell.llm.tokenizer.token_kind import TokenKind
-from snell.llm.tokenizer.vocabulary import Vocabulary, flag, read_strings, read_vocabulary, special_id
+from snell.llm.tokenizer.vocabulary import Index, Vocabulary, flag, read_strings, read_vocabulary, special_id
 
 # A file has one kind of tokenizer.
 if TYPE_CHECKING:
@@ -35,24 +35,25 @@ _BERT_UNKNOWN = 100
 _T5_UNKNOWN = 2
 
 
-def gguf_parts(metadata: Metadata) -> tuple[Backend, TokenizerParts]:
+def gguf_parts(metadata: Metadata, index: Index) -> tuple[Backend, TokenizerParts]:
     """The backend and the special tokens."""
     model = metadata.get("tokenizer.ggml.model")
     if model not in _MODELS:
         raise UnsupportedError(f"the tokenizer model {model!r}; supported are {', '.join(_MODELS)}")
     if model == "gpt2":
         cut = _pre_tokenizer(metadata)
-        vocabulary = read_vocabulary(metadata)
-        backend = byte_pair.BytePairBackend(vocabulary, read_strings(metadata, "tokenizer.ggml.merges"), cut)
+        vocabulary = read_vocabulary(metadata, index)
+        merges = read_strings(metadata, "tokenizer.ggml.merges")
+        backend = byte_pair.BytePairBackend(vocabulary, merges, index, cut)
         return backend, _parts(metadata, vocabulary, add_bos=cut.add_bos)
-    vocabulary = read_vocabulary(metadata)
+    vocabulary = read_vocabulary(metadata, index)
     if model == "gemma4":
-        raw = raw_byte_pair.RawBytePairBackend(vocabulary, read_strings(metadata, "tokenizer.ggml.merges"))
+        raw = raw_byte_pair.RawBytePairBackend(vocabulary, read_strings(metadata, "tokenizer.ggml.merges").to_list())
         return raw, _parts(metadata, vocabulary, add_bos=True)
     if model == "t5":
         return _unigram(metadata, vocabulary), _parts(metadata, vocabulary, add_bos=False, add_eos=True)
     if model == "llama":
-        spaced = sentence_piece.SentencePieceBackend(vocabulary, flag(metadata, "add_space_prefix", True))
+        spaced = sentence_piece.SentencePieceBackend(vocabulary, index, flag(metadata, "add_space_prefix", True))
         return spaced, _parts(metadata, vocabulary, add_bos=True)
     unknown = special_id(metadata, "unknown", len(vocabulary.texts))
     lowercase = flag(metadata, "normalizer.lowercase", True)

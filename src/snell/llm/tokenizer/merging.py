@@ -5,6 +5,7 @@ reading a short prompt; this takes one look-up table.  Both give the same ids: t
 the leftmost of several.
 """
 
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
@@ -19,38 +20,40 @@ _WORDS_KEPT = 1 << 14
 class Merging:
     """``ids(word)`` for words spelled in characters of the vocabulary; a character that is no token is left out.
 
-    ``forbidden`` are tokens that no text may yield.  With ``ignore_merges`` a word that is a token is taken whole.
+    ``ranks`` are the places of pairs such as ``"Ġ t"``, the best first; ``forbidden`` are tokens that no text may yield.
+    With ``ignore_merges`` a word that is a token is taken whole.
     """
 
     def __init__(
-        self, ids: Mapping[str, int], merges: Sequence[str], forbidden: Collection[str], *, ignore_merges: bool
+        self, ids: Mapping[str, int], ranks: Mapping[str, int], forbidden: Collection[str], *, ignore_merges: bool
     ) -> None:
         self._ids = ids
         self._forbidden = forbidden
         self._ignore_merges = ignore_merges
-        self._ranks = dict(zip(merges, range(len(merges)), strict=True))
-        for token in forbidden:
-            for at in range(1, len(token)):
-                self._ranks.pop(f"{token[:at]} {token[at:]}", None)
-        self._last = len(merges)
+        self._ranks = ranks
+        self._barred = {f"{token[:at]} {token[at:]}" for token in forbidden for at in range(1, len(token))}
+        self._last = sys.maxsize
         self.ids = lru_cache(maxsize=_WORDS_KEPT)(self._merged)
 
     def allows(self, merge: str) -> bool:
         """Whether a merge does not result in a forbidden token."""
-        return merge in self._ranks
+        return merge in self._ranks and merge not in self._barred
 
     def _merged(self, word: str) -> tuple[int, ...]:
         if self._ignore_merges and self._is_token(word):
             return (self._ids[word],)
         pieces = [character for character in word if self._is_token(character)]
         while len(pieces) > 1:
-            ranks = [self._ranks.get(f"{left} {right}", self._last) for left, right in pairwise(pieces)]
+            ranks = [self._rank(f"{left} {right}") for left, right in pairwise(pieces)]
             rank = min(ranks)
             if rank == self._last:
                 break
             at = ranks.index(rank)
             pieces[at : at + 2] = [pieces[at] + pieces[at + 1]]
         return tuple(map(self._id, pieces))
+
+    def _rank(self, merge: str) -> int:
+        return self._last if merge in self._barred else self._ranks.get(merge, self._last)
 
     def _is_token(self, text: str) -> bool:
         return text in self._ids and text not in self._forbidden
@@ -63,10 +66,11 @@ class Merging:
         return self._ids[piece]
 
 
-def check_merges(merges: Sequence[str]) -> None:
-    """A FileFormatError unless each is two pieces with a space between them."""
+def check_merges(merges: Sequence[str]) -> bool:
+    """True; a FileFormatError unless each is two pieces with a space between them."""
     if merges and " ".join(merges).count(" ") != 2 * len(merges) - 1:
         raise FileFormatError("key 'tokenizer.ggml.merges': expected two pieces with one space between them in each")
+    return True
 
 
 def merge_pairs(merges: Sequence[str]) -> list[tuple[str, str]]:

@@ -3,7 +3,7 @@
 ``read_vocabulary`` takes a file's metadata; a missing or ill-typed key is a ``FileFormatError`` that names it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,19 +11,21 @@ import numpy.typing as npt
 
 from snell.errors import FileFormatError
 from snell.importers.gguf import MetadataValue, StringArray
+from snell.llm.tokenizer.string_index import KeptIndex, StringIndex
 from snell.llm.tokenizer.stripping import Stripping, gguf_stripping
 from snell.llm.tokenizer.token_kind import TokenKind, end_tokens
 
-__all__ = ["Vocabulary", "flag", "read_strings", "read_vocabulary", "special_id"]
+__all__ = ["Index", "Vocabulary", "flag", "read_strings", "read_vocabulary", "special_id"]
 
 Metadata = Mapping[str, MetadataValue]
+Index = StringIndex | KeptIndex
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Vocabulary:
     """Tokens by id; ``ids`` has every text, ``end_ids`` are the tokens that end a text or a turn."""
 
-    texts: list[str]
+    texts: Sequence[str]
     kinds: npt.NDArray[np.int32]
     scores: npt.NDArray[np.float32]
     ids: Mapping[str, int]
@@ -36,10 +38,10 @@ class Vocabulary:
         return {self.texts[id_]: id_ for id_ in chosen}
 
 
-def read_vocabulary(metadata: Metadata) -> Vocabulary:
+def read_vocabulary(metadata: Metadata, index: Index) -> Vocabulary:
     """The vocabulary that ``tokenizer.ggml.*`` describes."""
     texts = read_strings(metadata, "tokenizer.ggml.tokens")
-    ids = dict(zip(texts, range(len(texts)), strict=True))
+    ids = index.table("tokens", texts)
     kinds = _numbers(metadata, "tokenizer.ggml.token_type", len(texts), TokenKind.NORMAL).astype(np.int32)
     scores = _numbers(metadata, "tokenizer.ggml.scores", len(texts), 0).astype(np.float32)
     control = {texts[id_]: id_ for id_ in np.flatnonzero(kinds == TokenKind.CONTROL).tolist()}
@@ -54,13 +56,13 @@ def read_vocabulary(metadata: Metadata) -> Vocabulary:
     return Vocabulary(texts, kinds, scores, ids, frozenset(ends), gguf_stripping(metadata, ids, special))
 
 
-def read_strings(metadata: Metadata, key: str) -> list[str]:
-    """A list of strings that has to be there."""
+def read_strings(metadata: Metadata, key: str) -> StringArray:
+    """An array of strings that has to be there."""
     value = metadata.get(key)
     if not isinstance(value, StringArray):
         found = "is missing" if value is None else f"is {type(value).__name__}"
         raise FileFormatError(f"key {key!r}: expected an array of strings, but it {found}; convert the model again")
-    return value.to_list()
+    return value
 
 
 def special_id(metadata: Metadata, name: str, vocab_size: int) -> int | None:
