@@ -9,7 +9,7 @@ from typing import Protocol
 
 from snell.dtypes import DType
 from snell.frontend.context import Trace
-from snell.frontend.ops import reduction, rounding
+from snell.frontend.ops import reduction
 from snell.frontend.ops.comparison import absolute
 from snell.frontend.ops.elementwise import astype, divide
 from snell.frontend.ops.indexing import update_rows
@@ -88,5 +88,8 @@ def _coded(rows: Tensor, dtype: DType) -> tuple[Tensor, Tensor]:
 
     A value moves by half a scale at most.  A row of zeros stays one; with an infinity or a NaN in it, it is not finite.
     """
-    scales = reduction.max(absolute(rows), axis=-1) * (1 / dtype.range[1])
-    return astype(rounding.round(divide(rows, unsqueeze(scales, -1))), dtype), scales
+    most = int(dtype.range[1])
+    scales = reduction.max(absolute(rows), axis=-1) * (1 / most)
+    # Within ±most, truncating what is most + 1.5 more is a floor: rounding to nearest in one pass over the rows.
+    raised = divide(rows, unsqueeze(scales, -1)) + (most + 1.5)
+    return astype(astype(raised, "i32") - (most + 1), dtype), scales
