@@ -58,10 +58,14 @@ def attention(shape: CacheShape) -> Program:
     return Program(trace.graph([("result", attended.operand), *cache.outputs()]), {}, {})
 
 
+def recipe(shape: CacheShape) -> ProgramRecipe:
+    return ProgramRecipe(f"attention {shape}", lambda: attention(shape), lambda names: {}, (), lambda: None)
+
+
 def attended(compiler: EngineCompiler, dtype: DType, arrays: dict[str, np.ndarray], steps: list[int]) -> np.ndarray:
     """What all tokens attend, the tokens given in steps of so many."""
     shape = CacheShape(1, KV_HEADS, CAPACITY, WIDTH, dtype)
-    run = compiler.compile(ProgramRecipe(f"attention {shape}", lambda: attention(shape), lambda names: {}))
+    run = compiler.compile(recipe(shape))
     cache, past = shape.empty(), 0
     results: list[np.ndarray] = []
     for step in steps:
@@ -130,16 +134,13 @@ def test_a_cache_knows_its_memory(name: str, nbytes: int) -> None:
 def test_pages_of_a_scaled_cache_count_the_scales(tiny: Path, compiler: EngineCompiler) -> None:
     model = opened(tiny, compiler, "int8")
     shape = model.parts.decoder.sizes.cache(model.context, model.kv_dtype)
-    never = compiler.compile(ProgramRecipe(f"attention {SCALED}", lambda: attention(SCALED), lambda names: {}))
+    never = compiler.compile(recipe(CacheShape(1, KV_HEADS, CAPACITY, WIDTH, model.kv_dtype)))
     pages = BatchPrograms(never, never, shape, places=1, chunk=1).pages
     assert pages.positions == 4096 // shape.head_dim
     assert pages.bytes_of(0) == 0
     rows = 2 * shape.layers * shape.heads
     assert pages.bytes_of(1) == pages.positions * shape.position_nbytes + rows * 4096
     assert pages.bytes_of(pages.positions + 1) - pages.bytes_of(1) == pages.positions * shape.position_nbytes
-
-
-SCALED = CacheShape(1, KV_HEADS, CAPACITY, WIDTH, KV_DTYPES["int8"])
 
 
 def opened(path: Path, compiler: EngineCompiler, kv_dtype: str) -> LanguageModel:
