@@ -6,7 +6,6 @@ positions that the text has.
 """
 
 from snell.frontend.context import Trace
-from snell.frontend.ops.indexing import embedding
 from snell.frontend.ops.joining import concatenate
 from snell.frontend.ops.movement import crop
 from snell.frontend.tensor import Tensor
@@ -30,9 +29,9 @@ class BatchedCache:
             for text, prefix in enumerate(map(text_prefix, range(texts)))
         ]
 
-    def rows_of(self, table: Tensor) -> Tensor:
-        """The rows (texts, n) of a table (capacity, n) for the step's tokens."""
-        return embedding(table, self._positions, mode="zero")
+    def positions(self) -> Tensor:
+        """Of each text's token, i32 (texts,)."""
+        return self._positions
 
     def attended(
         self,

@@ -7,10 +7,11 @@ continues nor where their caches lie.
 from collections.abc import Callable
 from typing import Protocol
 
-from snell.dtypes import DType
+from snell.dtypes import DType, i32
 from snell.frontend.context import Trace
 from snell.frontend.ops import reduction
 from snell.frontend.ops.comparison import absolute
+from snell.frontend.ops.creation import iota
 from snell.frontend.ops.elementwise import astype, divide
 from snell.frontend.ops.indexing import update_rows
 from snell.frontend.ops.movement import crop, unsqueeze
@@ -31,8 +32,8 @@ class StepCache(Protocol):
 
     shape: CacheShape
 
-    def rows_of(self, table: Tensor) -> Tensor:
-        """The rows (tokens, n) of a table (capacity, n) at the positions of the step's tokens."""
+    def positions(self) -> Tensor:
+        """Where the step's tokens stand, i32 (tokens,)."""
         ...
 
     def attended(self, layer: int, queries: Tensor, keys: Tensor, values: Tensor, attend: Attend) -> Tensor:
@@ -48,16 +49,16 @@ class TracedCache:
 
     def __init__(self, trace: Trace, shape: CacheShape, past: Dim, tokens: Dim | int, prefix: str = "") -> None:
         self.past, self.tokens, self.shape = past, tokens, shape
-        self._prefix = prefix
+        self._trace, self._prefix = trace, prefix
         self._inputs: dict[str, Tensor] = {}
         for name, (array, dtype) in shape.arrays.items():
             declaration = Input(prefix + name, array, dtype, donated=True)
             self._inputs[name] = Tensor(trace.input(declaration), trace)
         self._updated: dict[str, Tensor] = {}
 
-    def rows_of(self, table: Tensor) -> Tensor:
-        """The rows of a table (capacity, n) from ``past`` on."""
-        return crop(table, 0, self.past, self.tokens)
+    def positions(self) -> Tensor:
+        """From ``past`` on, i32 (tokens,)."""
+        return crop(iota(self.shape.capacity, i32, trace=self._trace), 0, self.past, self.tokens)
 
     def attended(self, layer: int, queries: Tensor, keys: Tensor, values: Tensor, attend: Attend) -> Tensor:
         """Keep the keys and values, and attend all so far."""

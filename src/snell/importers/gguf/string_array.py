@@ -25,13 +25,14 @@ _LARGEST_WINDOW = 1 << 16  # its temporaries stay in the cache: 1 << 20 takes tw
 
 
 class StringArray(Sequence[str]):
-    """The strings of one metadata array; an element or the whole list is decoded on access."""
+    """The strings of one metadata array; an element is decoded once, when it is asked for, as is the whole list."""
 
     def __init__(self, cursor: Cursor, key: str, starts: Offsets, lengths: Offsets) -> None:
         self._cursor = cursor
         self._key = key
         self._starts = starts
         self._lengths = lengths
+        self._decoded: dict[int, str] = {}
 
     def __len__(self) -> int:
         return int(self._starts.size)
@@ -43,7 +44,11 @@ class StringArray(Sequence[str]):
     def __getitem__(self, index: int | slice) -> str | list[str]:
         if isinstance(index, slice):
             return [self._decode(position) for position in range(*index.indices(len(self)))]
-        return self._decode(range(len(self))[index])
+        place = index if 0 <= index < self._starts.size else range(len(self))[index]
+        found = self._decoded.get(place)
+        if found is None:
+            found = self._decoded[place] = self._decode(place)
+        return found
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.to_list())

@@ -16,7 +16,7 @@ from snell.frontend.tensor import Tensor
 from snell.llm.families.attention import causal_attention, linear, split_heads
 from snell.llm.families.decoder import Decoder
 from snell.llm.families.feed_forward import feed_forward
-from snell.llm.families.rotary import Rotary, rotated
+from snell.llm.families.rotary import Rotary, rotated, turns_at
 from snell.llm.traced_cache import StepCache
 from snell.llm.weights import Weights
 
@@ -86,8 +86,7 @@ def _projections(decoder: Decoder, weights: Weights, name: str, x: Tensor) -> tu
 
 
 def _tables(weights: Weights, name: str, rotary: Rotary, cache: StepCache) -> Tables:
-    """The rotary tables' rows for the step's tokens."""
-    same, swapped = rotary.tables(cache.shape.capacity)
-    rows = (weights.constant(name + ".same", same), weights.constant(name + ".swapped", swapped))
-    first, second = (cache.rows_of(table) for table in rows)
-    return first, second
+    """What the step's tokens are turned by."""
+    tables = rotary.tables(cache.shape.capacity)
+    constants = {key: weights.constant(f"{name}.{key}", table) for key, table in tables.items()}
+    return turns_at(cache.positions(), constants)

@@ -1,12 +1,14 @@
 """Rotary position embeddings (Su et al., 2021, https://arxiv.org/abs/2104.09864).
 
 Pairs of coordinates turn by position times a frequency.  With C = (c, c, …) and S = (-s, s, …) the turned vector is
-x·C + swapped(x)·S, where `swapped` exchanges the two members of each pair: a view.  C and S are tables computed at
-load in float64, because an angle of position 8,000 in float32 is wrong by 5e-4.
+x·C + swapped(x)·S, where `swapped` exchanges the two members of each pair: a view.  C and S come from tables computed at
+load in float64, because an angle of position 8,000 in float32 is wrong by 5e-4.  There are two of each, for every 256th
+position and for the first 256, which addition theorems put together: a context of 32,768 positions would take 32 MB.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -18,12 +20,15 @@ from snell.deferred import deferred
 from snell.llm.families.rope_scaling import Scaling
 
 if TYPE_CHECKING:
-    from snell.frontend.ops import joining
+    from snell.frontend.ops import indexing, joining
     from snell.frontend.tensor import Tensor
 else:
+    indexing = deferred("snell.frontend.ops.indexing")
     joining = deferred("snell.frontend.ops.joining")
 
-__all__ = ["Pairing", "Rotary", "rotated"]
+__all__ = ["Pairing", "Rotary", "rotated", "turns_at"]
+
+_STEP = 256
 
 
 class Pairing(Enum):
@@ -42,20 +47,29 @@ class Rotary:
     pairing: Pairing
     scaling: Scaling | None = None
 
-    def tables(self, positions: int) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-        """C and S of a context of so many positions, each f32 (positions, dimensions)."""
+    def tables(self, positions: int) -> dict[str, npt.NDArray[np.float32]]:
+        """C and S of every ``_STEP``-th position of a context, and of the first ``_STEP``, each f32 (…, dimensions)."""
         frequencies = self.base ** -(np.arange(0, self.dimensions, 2) / self.dimensions)
         magnitude = 1.0
         if self.scaling is not None:
             frequencies = frequencies / self.scaling.divisors(positions, self.base, self.dimensions)
             magnitude = self.scaling.magnitude
-        angles = np.arange(positions)[:, None] * frequencies
-        cosine, sine = np.cos(angles) * magnitude, np.sin(angles) * magnitude
+        coarse = np.arange(0, positions, _STEP)[:, None] * frequencies
+        fine = np.arange(min(positions, _STEP))[:, None] * frequencies
+        parts = {"coarse": (coarse, magnitude), "fine": (fine, 1.0)}
+        return {
+            f"{part}.{kind}": array
+            for part, (angles, factor) in parts.items()
+            for kind, array in zip(("same", "swapped"), self._spread(angles, factor), strict=True)
+        }
+
+    def _spread(self, angles: npt.NDArray[np.float64], factor: float) -> list[npt.NDArray[np.float32]]:
+        """C and S of angles (…, dimensions / 2)."""
+        cosine, sine = np.cos(angles) * factor, np.sin(angles) * factor
         axis = 2 if self.pairing is Pairing.NEIGHBOURS else 1
-        shape = (positions, self.dimensions)
+        shape = (len(angles), self.dimensions)
         pairs = (np.stack([cosine, cosine], axis), np.stack([-sine, sine], axis))
-        same, swapped = (pair.reshape(shape).astype(np.float32) for pair in pairs)
-        return same, swapped
+        return [pair.reshape(shape).astype(np.float32) for pair in pairs]
 
     def swapped(self, x: Tensor) -> Tensor:
         """The last axis, of ``dimensions``, with the members of each pair exchanged."""
@@ -73,3 +87,18 @@ def rotated(x: Tensor, rotary: Rotary, same: Tensor, swapped: Tensor) -> Tensor:
         return x * same + rotary.swapped(x) * swapped
     turning, still = joining.split(x, [rotary.dimensions, width - rotary.dimensions], -1)
     return joining.concatenate([turning * same + rotary.swapped(turning) * swapped, still], -1)
+
+
+def turns_at(positions: Tensor, tables: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+    """C and S, each f32 (tokens, dimensions), at positions i32 (tokens,), from `Rotary.tables` as tensors.
+
+    cos(a + b) = cos a · cos b - sin a · sin b, sin(a + b) = sin a · cos b + cos a · sin b; the signs in S cancel, or stay.
+    """
+    coarse, fine = positions // _STEP, positions % _STEP
+    places = {"coarse": coarse, "fine": fine}
+    c1, s1, c2, s2 = (
+        indexing.embedding(tables[f"{part}.{kind}"], place, mode="zero")
+        for part, place in places.items()
+        for kind in ("same", "swapped")
+    )
+    return c1 * c2 - s1 * s2, s1 * c2 + c1 * s2
