@@ -1,6 +1,7 @@
 """Codes are packed in planes as narrow as they are, and taken out of them again as they were."""
 
 import itertools
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -24,21 +25,24 @@ WIDTHS = {1: u1, 2: u2, 4: u4, 8: u8}
 
 @dataclass(frozen=True)
 class Block:
-    """A block of codes of so many bits: `across` times `along` of them, along the last axis in words."""
+    """A block of codes of so many bits: `along` the last axis in words, as often as the axes `across` say."""
 
     bits: int
     along: int
-    across: int = 1
+    across: tuple[int, ...] = ()
 
     @property
     def size(self) -> int:
-        return self.along * self.across
+        return self.along * math.prod(self.across)
 
 
 def nested(block: Block) -> NestedSum:
     """The sum of a block's codes, put together from fields as files have them, times a row."""
-    across, along = Axis("h", block.across), Axis("k", block.along)
-    place = as_expr(across) * block.along + as_expr(along) if block.across > 1 else as_expr(along)
+    inner = tuple(Axis(f"k{number}", extent) for number, extent in enumerate((*block.across, block.along)))
+    place, stride = as_expr(0), 1
+    for axis in reversed(inner):
+        assert isinstance(axis.extent, int)
+        place, stride = place + as_expr(axis) * stride, stride * axis.extent
     code, low = number(0, f32), 0
     for width, dtype in sorted(WIDTHS.items(), reverse=True):
         if block.bits & width:
@@ -47,11 +51,10 @@ def nested(block: Block) -> NestedSum:
     weight, row = term(Cast(), (code,), u8), load(Tensor("x", (block.size,), i8), (place,))
     product = term(Mul(), (cast(weight, f32), cast(row, f32)), f32)
     accumulator = Accumulator("acc", Combine.SUM, f32, (LANE,))
-    inner = (across, along) if block.across > 1 else (along,)
     stage = Stage(
         Tensor("y", (3,), f32), (LANE,), (as_expr(LANE),), inner, (Partial(accumulator, product),), read(accumulator)
     )
-    return NestedSum(stage, product, weight, row, BYTE_QUADS, inner, along, LANE, None)
+    return NestedSum(stage, product, weight, row, BYTE_QUADS, inner, inner[-1], LANE, None)
 
 
 class Evaluator:
@@ -99,8 +102,8 @@ def arrays(block: Block) -> tuple[dict[str, np.ndarray], np.ndarray]:
     return found, codes
 
 
-# Files have blocks of 32 as two halves of 16, blocks of 16, and blocks of 32 as they are.
-BLOCKS = [Block(bits, *sizes) for bits in range(1, 9) for sizes in ((32,), (16,), (16, 2), (64,))]
+# Blocks of files are cut where their fields are: 32 as two halves of 16, or of two bytes of high bits each.
+BLOCKS = [Block(bits, *sizes) for bits in range(1, 9) for sizes in ((32,), (16,), (16, (2,)), (8, (2, 2)), (64,))]
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=str)
@@ -124,7 +127,8 @@ def test_the_products_of_unpacked_codes_add_up_to_those_of_the_codes(block: Bloc
         (Block(4, 32), 4),
         (Block(2, 16), 2),
         (Block(5, 32), 5),
-        (Block(5, 16, 2), 5),
+        (Block(5, 16, (2,)), 5),
+        (Block(5, 8, (2, 2)), 5),
         (Block(6, 16), 6),
         (Block(6, 32), 6),
         (Block(3, 32), 3),

@@ -58,12 +58,26 @@ class _Plane:
 @dataclass(frozen=True, slots=True)
 class _Words:
     """The words of a block that are written out: `places` of each but for a position of `axis`, in an order in which
-    the last `along` of the grouped axis follow each other; the loops over `others` stay."""
+    `along` words of the grouped axis follow each other, then those of the last of the axes `across`; the loops over
+    `others` stay."""
 
     axis: Axis
     places: tuple[Mapping[Axis, Expr], ...]
     along: int
+    across: tuple[Axis, ...]
     others: tuple[Axis, ...]
+
+    def inside(self, shared: int) -> tuple[Axis, ...] | None:
+        """The last of `across` whose positions so many words are, with all along the grouped axis; None for no such."""
+        if self.along % shared == 0:
+            return ()
+        count = self.along
+        for place, axis in enumerate(reversed(self.across), 1):
+            assert isinstance(axis.extent, int)
+            count *= axis.extent
+            if count == shared:
+                return self.across[-place:]
+        return None
 
 
 def grouped_products(nested: NestedSum, packed: Packed) -> GroupedProducts:
@@ -99,11 +113,11 @@ def _planes(nested: NestedSum) -> tuple[_Plane, ...]:
 
 
 def _fit(nested: NestedSum, planes: tuple[_Plane, ...]) -> bool:
-    """Whether the block has words enough, and those that share a field lie along the grouped axis."""
+    """Whether the block has words enough, and those that share a place in their bytes are all of some of its axes."""
     words = _words(nested, planes[-1].parts)
     if words is None:
         return False
-    return all(words.along % (len(words.places) // plane.parts) == 0 for plane in planes)
+    return all(words.inside(len(words.places) // plane.parts) is not None for plane in planes)
 
 
 def _cut(bits: int) -> tuple[_Plane, ...]:
@@ -129,7 +143,7 @@ def _words(nested: NestedSum, count: int) -> _Words | None:
         length = grouped.extent // count
         axis = Axis(f"{grouped.name}_part", length)
         places = tuple({grouped: as_expr(axis) + part * length} for part in range(count))
-        return _Words(axis, places, count, others)
+        return _Words(axis, places, count, (), others)
     around = math.prod(axis.extent for axis in others if isinstance(axis.extent, int))
     if along * around != count:
         return None
@@ -141,7 +155,7 @@ def _words(nested: NestedSum, count: int) -> _Words | None:
         for at in outer
         for part in range(along)
     )
-    return _Words(axis, places, along, ())
+    return _Words(axis, places, along, others, ())
 
 
 def _stored(nested: NestedSum, plane: _Plane, words: _Words, packed: Packed) -> Callable[[int], Term]:
@@ -149,10 +163,12 @@ def _stored(nested: NestedSum, plane: _Plane, words: _Words, packed: Packed) -> 
     grouped = nested.grouped
     length, shared = words.axis.extent, len(words.places) // plane.parts
     assert isinstance(length, int)
-    axis = Axis(f"{grouped.name}_part{plane.parts}", shared * length)
+    inside = words.inside(shared)
+    assert inside is not None
+    axis = Axis(f"{grouped.name}_part{plane.parts}", min(shared, words.along) * length)
     byte: Term | None = None
     for part in range(plane.parts):
-        positions = dict(words.places[part * shared])
+        positions = {key: at for key, at in words.places[part * shared].items() if key not in inside}
         positions[grouped] = positions[grouped].substitute({words.axis: as_expr(axis)})  # type: ignore[arg-type]
         bits = multiply(_bits(substitute(nested.weight, positions), plane), number(1 << part * plane.width, f32))
         byte = bits if byte is None else add(byte, bits)
@@ -160,8 +176,9 @@ def _stored(nested: NestedSum, plane: _Plane, words: _Words, packed: Packed) -> 
     whole = packed(term(Cast(), (byte,), u8), axis)
 
     def field(place: int) -> Term:
-        at = as_expr(words.axis) + place % shared * length
-        return _placed(_field(substitute(whole, {axis: at}), place // shared, plane), plane)
+        at = {key: words.places[place][key] for key in inside}
+        at[axis] = as_expr(words.axis) + place % min(shared, words.along) * length
+        return _placed(_field(substitute(whole, at), place // shared, plane), plane)
 
     return field
 
