@@ -77,3 +77,50 @@ def test_registering_something_else_is_an_error() -> None:
 def test_a_wrong_number_of_leaves_is_an_error() -> None:
     with pytest.raises(GraphError, match="2 leaves"):
         trees.unflatten(trees.flatten([1, 2])[1], [1])
+
+
+NESTED = {"encoder": {"0": {"weight": 1, "bias": 2}, "1": [3, 4]}, "head": Point(5, Named(6, "six"))}
+
+
+def test_map_with_path_gives_each_leaf_its_path() -> None:
+    assert trees.map_with_path(
+        lambda path, leaf, other: (path[-1], leaf + other), {"a": {"b": 1}}, {"a": {"b": 2}}
+    ) == {"a": {"b": ("b", 3)}}
+
+
+def test_a_part_of_a_tree_is_found_by_its_path() -> None:
+    assert trees.at(NESTED, "encoder.1.0") == 3
+    assert trees.at(NESTED, ("head", "y", "value")) == 6
+    assert trees.at(NESTED, "encoder.0") == {"weight": 1, "bias": 2}
+    assert trees.has(NESTED, "head.x")
+    assert not trees.has(NESTED, "head.z")
+    assert not trees.has(NESTED, "head.x.weight")
+    with pytest.raises(GraphError, match=r"nothing at 'encoder\.2'; its paths are encoder\.0\.bias"):
+        trees.at(NESTED, "encoder.2")
+
+
+def test_an_updated_tree_is_another_one_that_differs_at_the_path() -> None:
+    found = trees.updated(NESTED, "head.y.value", 7)
+    assert found["head"] == Point(5, Named(7, "six"))
+    assert NESTED["head"] == Point(5, Named(6, "six"))
+    assert trees.updated(NESTED, "encoder.1.1", 0)["encoder"]["1"] == [3, 0]
+    assert trees.updated({}, "a.b.c", 1) == {"a": {"b": {"c": 1}}}
+    assert trees.updated({1: 2}, "1", 3) == {1: 3}
+    with pytest.raises(GraphError, match="nothing at 'z' in a Point"):
+        trees.updated(NESTED, "head.z", 1)
+
+
+def test_what_is_taken_out_leaves_no_empty_dicts() -> None:
+    assert trees.without({"a": {"b": 1}, "c": 2}, "a.b") == {"c": 2}
+    assert trees.without({"a": {"b": 1, "d": 3}, "c": 2}, "a.b") == {"a": {"d": 3}, "c": 2}
+    with pytest.raises(GraphError, match="nothing at"):
+        trees.without({"a": {"b": 1}}, "a.c")
+
+
+def test_leaves_are_selected_by_patterns() -> None:
+    assert trees.select(NESTED, "encoder") == {
+        "encoder.0.bias": 2, "encoder.0.weight": 1, "encoder.1.0": 3, "encoder.1.1": 4,
+    }  # fmt: skip
+    assert trees.select(NESTED, "*.bias", "head.?") == {"encoder.0.bias": 2, "head.x": 5, "head.y.value": 6}
+    with pytest.raises(GraphError, match="matches 'decoder'"):
+        trees.select(NESTED, "decoder")

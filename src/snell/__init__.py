@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from snell import config, dtypes, errors, io, llm, targets, trees
+    from snell import config, dtypes, errors, io, llm, nn, targets, trees
     from snell import trees as tree
     from snell.engine.array import Array
     from snell.engine.default_engine import default_engine, load
@@ -31,7 +31,13 @@ _PUBLIC = {
     "default_engine": ("snell.engine.default_engine", "default_engine"),
     "load": ("snell.engine.default_engine", "load"),
 }
-_MODULES = {"io": "snell.io", "llm": "snell.llm", "random": "snell.frontend.ops.random", "tree": "snell.trees"}
+_MODULES = {
+    "io": "snell.io",
+    "llm": "snell.llm",
+    "nn": "snell.nn",
+    "random": "snell.frontend.ops.random",
+    "tree": "snell.trees",
+}
 # What everyone may use: reached as `sn.errors`, but no part of `from snell import *`.
 _SUBMODULES = ("config", "dtypes", "errors", "frontend", "targets", "trees")
 

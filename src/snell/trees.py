@@ -3,17 +3,23 @@
 `flatten` gives the leaves in a deterministic order (dicts by sorted key) and a hashable `Structure`; `unflatten`
 inverts it.  `None` is an empty tree.  A dataclass takes part once it is registered; its fields marked static belong
 to the structure, so two trees with different static fields have different structures.
+
+A leaf is named by its path: keys, indices and field names, as a tuple of texts, or as one text with dots between them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from fnmatch import fnmatchcase
 from typing import Any, TypeVar, cast
 
 from snell.errors import GraphError
 
-__all__ = ["Structure", "flatten", "is_registered", "leaves", "map", "paths", "register", "unflatten"]
+__all__ = [
+    "Path", "Structure", "at", "flatten", "has", "is_registered", "leaves", "map", "map_with_path", "matches", "paths",
+    "register", "select", "unflatten", "updated", "without",
+]  # fmt: skip
 
 _Class = TypeVar("_Class")
 Path = tuple[str, ...]
@@ -105,6 +111,112 @@ def paths(tree: Any) -> list[Path]:
     found: list[Path] = []
     _collect_paths(tree, (), found)
     return found
+
+
+def map_with_path(function: Callable[..., Any], tree: Any, *others: Any) -> Any:
+    """As `map`, with the leaf's path in front: `function(path, leaf, …)`."""
+    every = iter(paths(tree))
+    return map(lambda *row: function(next(every), *row), tree, *others)
+
+
+def matches(path: Path, pattern: str) -> bool:
+    """Whether the pattern matches the path, its parts joined by dots, or that of a subtree which it lies in.
+
+    In a pattern * stands for any text, dots included, ? for one character and [01] for one of several.
+    """
+    return any(fnmatchcase(".".join(path[:length]), pattern) for length in range(1, len(path) + 1))
+
+
+def select(tree: Any, *patterns: str) -> dict[str, Any]:
+    """The leaves that a pattern matches, by path: `{"encoder.0.weight": …}`; GraphError for one that matches none."""
+    found: dict[str, Any] = {}
+    for pattern in patterns:
+        chosen = {
+            ".".join(path): leaf for path, leaf in zip(paths(tree), leaves(tree), strict=True) if matches(path, pattern)
+        }
+        if not chosen:
+            raise GraphError(f"no path of the tree matches {pattern!r}; {_known_paths(tree)}")
+        found.update(chosen)
+    return found
+
+
+def at(tree: Any, path: Path | str) -> Any:
+    """The leaf or subtree at a path, ("encoder", "0") or "encoder.0"; GraphError where there is none."""
+    found = tree
+    for part in _path(path):
+        child = _child(found, part)
+        if child is None:
+            raise GraphError(f"there is nothing at {'.'.join(_path(path))!r}; {_known_paths(tree)}")
+        found = child[0]
+    return found
+
+
+def has(tree: Any, path: Path | str) -> bool:
+    """Whether there is a leaf or subtree at a path."""
+    for part in _path(path):
+        child = _child(tree, part)
+        if child is None:
+            return False
+        tree = child[0]
+    return True
+
+
+def updated(tree: Any, path: Path | str, value: Any) -> Any:
+    """The tree with another leaf or subtree at a path.
+
+    In a dict the path need not exist, and dicts are made on the way; GraphError where anything else has no such part.
+    """
+    parts = _path(path)
+    if not parts:
+        return value
+    child = _child(tree, parts[0])
+    if isinstance(tree, dict):
+        mapping = cast("dict[Any, Any]", tree)
+        key = next((key for key in mapping if str(key) == parts[0]), parts[0])
+        return type(tree)({**mapping, key: updated({} if child is None else child[0], parts[1:], value)})
+    if child is None:
+        raise GraphError(f"there is nothing at {parts[0]!r} in a {type(tree).__name__}; {_known_paths(tree)}")
+    keys, _, children = cast("Any", _parts(tree))
+    changed = [
+        updated(one, parts[1:], value) if str(key) == parts[0] else one for key, one in zip(keys, children, strict=True)
+    ]
+    return _with_children(tree, keys, changed)
+
+
+def without(tree: dict[str, Any], path: Path | str) -> dict[str, Any]:
+    """Nested dicts without what is at a path, nor the dicts that it leaves empty; GraphError where there is nothing."""
+    parts = _path(path)
+    inner = at(tree, parts[:1])
+    rest = {key: value for key, value in tree.items() if str(key) != parts[0]}
+    if len(parts) == 1:
+        return rest
+    left = without(inner, parts[1:])
+    return {**rest, parts[0]: left} if left else rest
+
+
+def _path(path: Path | str) -> Path:
+    return tuple(path.split(".")) if isinstance(path, str) else path
+
+
+def _child(tree: Any, part: str) -> tuple[Any] | None:
+    """The child of that name, in a tuple as it may be None itself."""
+    parts = _parts(tree)
+    if parts is None:
+        return None
+    return next(((child,) for key, child in zip(parts[0], parts[2], strict=True) if str(key) == part), None)
+
+
+def _with_children(tree: Any, keys: Sequence[Hashable], children: list[Any]) -> Any:
+    """An inner node, no dict, of the same kind around other children."""
+    cls = cast("Any", type(tree))
+    if cls in _registered:
+        named = dict(zip((str(key) for key in keys), children, strict=True))
+        return cls(**named, **{name: getattr(tree, name) for name in _registered[cls].static})
+    return cls(*children) if hasattr(cls, "_fields") else cls(children)
+
+
+def _known_paths(tree: Any) -> str:
+    return "its paths are " + (", ".join(".".join(path) for path in paths(tree)) or "none")
 
 
 def _parts(tree: Any) -> tuple[tuple[Hashable, ...], tuple[Hashable, ...], list[Any]] | None:
