@@ -103,7 +103,11 @@ def arrays(block: Block) -> tuple[dict[str, np.ndarray], np.ndarray]:
 
 
 # Blocks of files are cut where their fields are: 32 as two halves of 16, or of two bytes of high bits each.
-BLOCKS = [Block(bits, *sizes) for bits in range(1, 9) for sizes in ((32,), (16,), (16, (2,)), (8, (2, 2)), (64,))]
+BLOCKS = [
+    Block(bits, along, across)
+    for bits in range(1, 9)
+    for along, across in ((32, ()), (16, ()), (16, (2,)), (8, (2, 2)), (64, ()))
+]
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=str)
