@@ -3,7 +3,7 @@
 import pytest
 
 from snell.bench import SUITES, parse_case, suite
-from snell.bench.cases import Attention, Bert, Case, Llm, LlmFigure, Matmul
+from snell.bench.cases import Attention, Bert, Case, Llm, LlmFigure, Matmul, Quality, QualityFigure
 from snell.errors import UnsupportedError
 
 ALL = [case for cases in SUITES.values() for case in cases]
@@ -72,3 +72,21 @@ def test_a_line_is_itself_even_where_its_name_begins_another() -> None:
         "matmul/512x512x512/f32", "matmul/512x512x512/f32/const",
         "matmul/512x512x512/bf16", "matmul/512x512x512/bf16/const",
     ]  # fmt: skip
+
+
+def test_a_model_s_quality_can_be_asked_for_whatever_its_format() -> None:
+    names = [case.name for case in suite("quality/smollm2-q8_0")]
+    assert names == [f"quality/smollm2-q8_0/{figure}" for figure in QualityFigure]
+    assert [parse_case(name).name for name in names] == names
+
+
+def test_formats_are_measured_as_models_of_their_own() -> None:
+    assert parse_case("llm/smollm2-q4_0/decode@0") in suite("formats")
+    assert {case.name.split("/")[1] for case in suite("formats")} == {
+        f"smollm2-{name}" for name in ("q4_0", "q8_0", "q4_k_m", "q5_k_m", "q6_k")
+    }
+
+
+def test_agreement_is_in_percent_and_divergence_in_nats() -> None:
+    assert Quality("smollm2", QualityFigure.AGREEMENT).unit == "%"
+    assert Quality("smollm2", QualityFigure.HIGH_DIVERGENCE).unit == "nats"

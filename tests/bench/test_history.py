@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from snell.bench import Measured, Missing, Origin, json_line
-from snell.bench.cases import Attention, Matmul
+from snell.bench.cases import Attention, Matmul, Quality, QualityFigure
 from snell.bench.history import read_lines, write_report
 from snell.bench.history.document import BEGIN, END
 from snell.errors import FileFormatError
@@ -93,3 +93,13 @@ def test_a_page_without_markers_is_left_alone(folder: Path) -> None:
 def test_a_line_that_is_no_figure_is_named_with_its_place(folder: Path, text: str) -> None:
     with pytest.raises(FileFormatError, match=r"bad\.jsonl:1"):
         read_lines([write(folder / "bad.jsonl", text)])
+
+
+def test_a_figure_with_a_standard_error_shows_it_in_its_unit(folder: Path) -> None:
+    case = Quality("smollm2", QualityFigure.AGREEMENT)
+    lines = [
+        json_line(Measured(case, impl, value, 0.0, 20_000, 2, standard_error=0.14), origin(1))
+        for impl, value in (("snell", 95.9), ("llama.cpp", 95.4))
+    ]
+    text = page(folder, write(folder / "a.jsonl", *lines))
+    assert "| `quality/smollm2/top1` | % | **95.9** ±0.14 | 95.4 ±0.14 |" in text

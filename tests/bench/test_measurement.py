@@ -5,10 +5,10 @@ import json
 import pytest
 
 from snell.bench import MachineLimits, Measured, Missing, Origin, json_line
-from snell.bench.cases import Fused, FusedLine, Matmul
+from snell.bench.cases import Fused, FusedLine, Matmul, Quality, QualityFigure
 from snell.bench.environment import worker_environment
 from snell.bench.limits import limit
-from snell.bench.measurement import summarise
+from snell.bench.measurement import summarise, summarise_quality
 from snell.runtime.limits import machine_limits
 
 ORIGIN = Origin("2026-01-02T03:04:05+00:00", "a machine", "1.2.3")
@@ -68,3 +68,12 @@ def test_workers_get_equal_threads_and_a_fair_blas() -> None:
     assert "OPENBLAS_CORETYPE" not in environment
     assert environment["PATH"] == "/bin"
     assert environment["OMP_NUM_THREADS"] == environment["OPENBLAS_NUM_THREADS"] == "2"
+
+
+def test_a_figure_of_many_predictions_has_a_standard_error_in_place_of_a_spread() -> None:
+    case = Quality("smollm2", QualityFigure.AGREEMENT)
+    figure = summarise_quality(case, "snell", [1.0] * 90 + [0.0] * 10, threads=2)
+    assert (figure.value, figure.n, figure.spread) == (90.0, 100, 0.0)
+    assert figure.standard_error == pytest.approx(3.0, rel=0.01)
+    fields = json.loads(json_line(figure, ORIGIN))
+    assert (fields["unit"], fields["standard_error"]) == ("%", figure.standard_error)

@@ -101,3 +101,8 @@ def test_a_figure_has_the_peak_memory_of_its_process(numpy_worker: WorkerProcess
     numpy_worker.prepare("matmul/8x8x8/f32", None)
     numpy_worker.measure(1)
     assert (numpy_worker.peak() or 1 << 24) >= 1 << 24
+
+
+def test_quality_is_judged_and_an_implementation_without_language_models_is_listed() -> None:
+    outcomes = list(run([parse_case("quality/smollm2/top1")], [IMPLEMENTATIONS["numpy"]], QUICK, LIMITS, environment()))
+    assert [isinstance(outcome, Missing) and not outcome.failed for outcome in outcomes] == [True]

@@ -214,3 +214,20 @@ def test_rows_are_rounded_under_fast_alone(precision: str) -> None:
     function = sn.compile(decoded, precision=precision)
     function(x)
     assert (".codes32" in str(function.explain())) == (ROUNDS and precision == "fast")
+
+
+def test_a_program_with_coded_and_dense_weights_treats_each_as_it_would_alone() -> None:
+    case = Case(12, 32, 2, 32, 4, 0, has_offset=False, seed=7)
+    x, codes, scales, _ = case.arrays()
+    dense = np.random.default_rng(8).standard_normal((64, 48), np.float32)
+
+    def by_codes(x: sn.Tensor) -> sn.Tensor:
+        return x @ (sn.astype(scales, "f32") * sn.astype(codes, "f32")).reshape(32, 64).T
+
+    def by_dense(x: sn.Tensor) -> sn.Tensor:
+        return x @ sn.array(dense)
+
+    both = sn.compile(lambda x: (by_codes(x), by_dense(x)), precision="fast")(x)
+    alone = [sn.compile(one, precision="fast")(x) for one in (by_codes, by_dense)]
+    for together, single in zip(both, alone, strict=True):
+        np.testing.assert_array_equal(np.asarray(together), np.asarray(single))

@@ -6,6 +6,7 @@ from snell.bench.measurement import Measured, Missing, Origin, Outcome, json_lin
 from snell.bench.origin import origin
 from snell.bench.runner import Options, run
 from snell.bench.suites import SUITES, suite
+from snell.bench.text import JudgedText
 from snell.runtime.limits import MachineLimits, machine_limits
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "Case",
     "Chosen",
     "Implementation",
+    "JudgedText",
     "MachineLimits",
     "Measured",
     "Missing",

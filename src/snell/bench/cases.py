@@ -24,6 +24,8 @@ __all__ = [
     "Llm",
     "LlmFigure",
     "Matmul",
+    "Quality",
+    "QualityFigure",
     "Serve",
     "ServeFigure",
     "Startup",
@@ -60,6 +62,16 @@ class LlmFigure(StrEnum):
     DECODE_128 = "decode@128"
     FIRST_TOKEN = "first_token"
     MEMORY = "memory"
+
+
+class QualityFigure(StrEnum):
+    """What is measured of a quantised language model's predictions, against those of its weights in f32."""
+
+    MEAN_DIVERGENCE = "kl_mean"
+    HIGH_DIVERGENCE = "kl_p99"
+    AGREEMENT = "top1"
+    PERPLEXITY = "perplexity"
+    PERPLEXITY_RATIO = "perplexity_ratio"
 
 
 class StartupFigure(StrEnum):
@@ -230,6 +242,37 @@ class Llm:
 
 
 @dataclass(frozen=True, slots=True)
+class Quality:
+    """One figure of a language model's predictions of a text: KL divergence from the same weights in f32 (nats; the
+    mean, the 99th percentile), how often both find the same token likeliest, perplexity, and that over the f32 model's.
+
+    What is read is a number a prediction; ``divergence.statistic`` makes the figure of them.
+    """
+
+    model: str
+    figure: QualityFigure
+    flops: ClassVar[int] = 0
+    bytes: ClassVar[int] = 0
+
+    @property
+    def name(self) -> str:
+        return f"quality/{self.model}/{self.figure}"
+
+    @property
+    def unit(self) -> str:
+        match self.figure:
+            case QualityFigure.MEAN_DIVERGENCE | QualityFigure.HIGH_DIVERGENCE:
+                return "nats"
+            case QualityFigure.AGREEMENT:
+                return "%"
+            case QualityFigure.PERPLEXITY | QualityFigure.PERPLEXITY_RATIO:
+                return ""
+
+    def report(self, reading: float) -> float:
+        return reading
+
+
+@dataclass(frozen=True, slots=True)
 class Startup:
     """One figure of a library's start: importing it, compiling a model, calling a compiled function."""
 
@@ -269,7 +312,7 @@ class Train:
         return seconds * 1e3
 
 
-Case = Matmul | Fused | Attention | Bert | Llm | Startup | Train | Serve
+Case = Matmul | Fused | Attention | Bert | Llm | Startup | Train | Serve | Quality
 
 
 def parse_case(name: str) -> Case:
@@ -309,6 +352,11 @@ def _llm(text: str) -> Llm | None:
     return Llm(model, LlmFigure(figure)) if model and figure in set(LlmFigure) else None
 
 
+def _quality(text: str) -> Quality | None:
+    model, _, figure = text.rpartition("/")
+    return Quality(model, QualityFigure(figure)) if model and figure in set(QualityFigure) else None
+
+
 def _serve(text: str) -> Serve | None:
     model, _, figure = text.rpartition("/")
     return Serve(model, ServeFigure(figure)) if model and figure in set(ServeFigure) else None
@@ -332,6 +380,7 @@ _PARSERS = {
     "attention": _attention,
     "bert": _bert,
     "llm": _llm,
+    "quality": _quality,
     "serve": _serve,
     "startup": _startup,
     "train": _train,

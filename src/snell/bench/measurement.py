@@ -8,16 +8,18 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from snell.bench.cases import Case
+from snell.bench.cases import Case, Quality
+from snell.bench.divergence import statistic
 
-__all__ = ["Measured", "Missing", "Origin", "Outcome", "json_line", "summarise"]
+__all__ = ["Measured", "Missing", "Origin", "Outcome", "json_line", "summarise", "summarise_quality"]
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
     """The median of n repeats in the case's unit; ``spread`` is their interquartile range over the median.
 
-    ``peak_bytes``: the most that the process had resident while it prepared and ran the case, where known.
+    ``peak_bytes``: the most that the process had resident while it prepared and ran the case, where known.  A figure made
+    of many predictions has a ``standard_error`` in its unit and no spread.
     """
 
     case: Case
@@ -28,6 +30,7 @@ class Measured:
     threads: int
     limit: float | None = None
     peak_bytes: int | None = None
+    standard_error: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,12 @@ def summarise(
     return Measured(case, implementation, median, spread, len(values), threads, limit)
 
 
+def summarise_quality(case: Quality, implementation: str, readings: Sequence[float], threads: int) -> Measured:
+    """Reduce the readings of all predictions to a figure with its standard error."""
+    value, error = statistic(case.figure, readings)
+    return Measured(case, implementation, value, 0.0, len(readings), threads, standard_error=error)
+
+
 def json_line(outcome: Outcome, origin: Origin) -> str:
     """One line of JSON without a newline; a missing figure has ``value`` null and a ``reason``."""
     fields: dict[str, object] = {"bench": outcome.case.name, "impl": outcome.implementation}
@@ -70,7 +79,7 @@ def json_line(outcome: Outcome, origin: Origin) -> str:
         case Measured():
             fields |= {"value": outcome.value, "unit": outcome.case.unit, "threads": outcome.threads}
             fields |= {"n": outcome.n, "spread": outcome.spread, "limit": outcome.limit}
-            fields["peak_bytes"] = outcome.peak_bytes
+            fields |= {"peak_bytes": outcome.peak_bytes, "standard_error": outcome.standard_error}
         case Missing():
             fields |= {"value": None, "unit": outcome.case.unit, "reason": outcome.reason}
     return json.dumps(fields | asdict(origin))

@@ -8,18 +8,32 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from snell.bench.arrays import inputs, reference, tolerance
-from snell.bench.cases import Attention, Bert, Case, Fused, Llm, LlmFigure, Matmul, Serve, Startup, StartupFigure, Train
+from snell.bench.cases import (
+    Attention,
+    Bert,
+    Case,
+    Fused,
+    Llm,
+    LlmFigure,
+    Matmul,
+    Quality,
+    Serve,
+    Startup,
+    StartupFigure,
+    Train,
+)
 from snell.bench.environment import search_environment, worker_environment
 from snell.bench.implementations import SEARCHED, SNELL, Implementation
 from snell.bench.limits import limit
-from snell.bench.measurement import Missing, Outcome, summarise
+from snell.bench.measurement import Missing, Outcome, summarise, summarise_quality
 from snell.bench.minilm import minilm_reference
+from snell.bench.text import JudgedText
 from snell.bench.worker_process import WorkerError, WorkerProcess
 from snell.config import Config
 from snell.errors import UnsupportedError
@@ -27,6 +41,7 @@ from snell.runtime.limits import ArithmeticMeter, MachineLimits
 
 __all__ = ["Options", "run"]
 
+JUDGE_SECONDS = 3600.0  # a large vocabulary's logits of some ten thousand tokens, twice
 _OWN = (SNELL.name, SEARCHED.name)
 
 
@@ -42,6 +57,7 @@ class Options:
     warm_up_seconds: float = 0.2
     pause_seconds: float = 0.05
     search_seconds: float = 0.0
+    text: JudgedText = field(default_factory=JudgedText)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +75,7 @@ def run(
     begin: Callable[[Case], None] = lambda case: None,
 ) -> Iterator[Outcome]:
     """Measure the cases in order; ``begin`` is told before each."""
-    environment = worker_environment(environ, options.threads)
+    environment = worker_environment(environ, options.threads) | options.text.environment()
     workers = [
         WorkerProcess(each.name, options.threads, environment | _own_environment(each, options, environ))
         for each in implementations
@@ -68,7 +84,10 @@ def run(
         meter = ArithmeticMeter(options.threads) if limits.f32_flops_per_second else None
         for case in cases:
             begin(case)
-            yield from _run_case(case, workers, options, limits, meter)
+            if isinstance(case, Quality):
+                yield from _judge(case, workers)
+            else:
+                yield from _run_case(case, workers, options, limits, meter)
     finally:
         for worker in workers:
             worker.close()
@@ -114,13 +133,25 @@ def _run_case(
         yield Missing(case, name, reason, failed=True)
 
 
+def _judge(case: Quality, workers: Sequence[WorkerProcess]) -> Iterator[Outcome]:
+    """Each implementation once: nothing is timed, and readings are not of time but of predictions."""
+    for worker in workers:
+        try:
+            worker.prepare(case.name, None)
+            yield summarise_quality(case, worker.implementation, worker.measure(1, JUDGE_SECONDS), worker.threads)
+        except UnsupportedError as error:
+            yield Missing(case, worker.implementation, str(error), failed=False)
+        except WorkerError as error:
+            yield Missing(case, worker.implementation, str(error), failed=True)
+
+
 def _expected(case: Case) -> np.ndarray | None:
     match case:
         case Matmul() | Fused() | Attention():
             return reference(case, inputs(case))
         case Bert():
             return minilm_reference(case)
-        case Llm() | Startup() | Train() | Serve():
+        case Llm() | Startup() | Train() | Serve() | Quality():
             return None
 
 

@@ -9,6 +9,8 @@ from snell.bench.cases import (
     Llm,
     LlmFigure,
     Matmul,
+    Quality,
+    QualityFigure,
     Serve,
     ServeFigure,
     Startup,
@@ -47,6 +49,8 @@ _FUSED_LINES = (
 _SEQUENCES = (128, 512, 2048, 8192)
 _BERT_SIZES = ((1, 32), (1, 128), (8, 128))
 _LLMS = ("smollm2", "gemma3-270m")
+_FORMATS = ("q4_0", "q8_0", "q4_k_m", "q5_k_m", "q6_k")
+_SPEEDS = (LlmFigure.PREFILL_128, LlmFigure.PREFILL_512, LlmFigure.DECODE_0, LlmFigure.DECODE_128)
 
 SUITES: dict[str, tuple[Case, ...]] = {
     "matmul": tuple(
@@ -59,6 +63,8 @@ SUITES: dict[str, tuple[Case, ...]] = {
     "attention": tuple(Attention(causal, sequence) for causal in (False, True) for sequence in _SEQUENCES),
     "bert": tuple(Bert(batch, sequence, dtype) for dtype in ("f32", "bf16") for batch, sequence in _BERT_SIZES),
     "llm": tuple(Llm(model, figure) for model in _LLMS for figure in LlmFigure),
+    "formats": tuple(Llm(f"smollm2-{name}", figure) for name in _FORMATS for figure in _SPEEDS),
+    "quality": tuple(Quality(model, figure) for model in _LLMS for figure in QualityFigure),
     "serve": tuple(Serve("smollm2", figure) for figure in ServeFigure),
     "startup": tuple(Startup(figure) for figure in StartupFigure),
     "train": tuple(Train(model) for model in TrainModel),
@@ -66,7 +72,7 @@ SUITES: dict[str, tuple[Case, ...]] = {
 
 
 def suite(name: str) -> tuple[Case, ...]:
-    """The cases of a suite, of ``all``, the one case of that name, or the part of a suite with that prefix."""
+    """The cases of a suite, of ``all``, the one case of that name, the part of a suite with that prefix, or a model's."""
     if name == "all":
         return tuple(case for cases in SUITES.values() for case in cases)
     if name in SUITES:
@@ -77,6 +83,9 @@ def suite(name: str) -> tuple[Case, ...]:
     part = tuple(case for cases in SUITES.values() for case in cases if case.name.startswith(name + "/"))
     if part:
         return part
+    kind, _, model = name.partition("/")
+    if kind == "quality" and model and "/" not in model:
+        return tuple(Quality(model, figure) for figure in QualityFigure)
     if "/" not in name:
         raise UnsupportedError(f"suite {name!r}: expected one of {', '.join(SUITES)}, all, or a benchmark's full name")
     return (parse_case(name),)

@@ -27,7 +27,7 @@ class WorkerProcess:
 
     def __init__(self, implementation: str, threads: int, environment: Mapping[str, str]) -> None:
         self.implementation = implementation
-        self._threads = threads
+        self.threads = threads
         self._environment = dict(environment)
         self._process: subprocess.Popen[str] | None = None
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -38,9 +38,9 @@ class WorkerProcess:
         request = {"do": "prepare", "case": case, "output": str(output) if output else None}
         return bool(self._ask(request, PREPARE_SECONDS)["output"])
 
-    def measure(self, inner: int) -> list[float]:
-        """Readings of one call each from the prepared program."""
-        return self._ask({"do": "measure", "inner": inner}, MEASURE_SECONDS)["readings"]
+    def measure(self, inner: int, seconds: float = MEASURE_SECONDS) -> list[float]:
+        """Readings of one call each from the prepared program, which has so many seconds to give them."""
+        return self._ask({"do": "measure", "inner": inner}, seconds)["readings"]
 
     def peak(self) -> int | None:
         """Bytes that the process had resident at most since it prepared the case; None where that is not known."""
@@ -82,7 +82,7 @@ class WorkerProcess:
 
     def _start(self) -> subprocess.Popen[str]:
         process = self._process = subprocess.Popen(
-            [sys.executable, "-m", "snell.bench.worker", self.implementation, str(self._threads)],
+            [sys.executable, "-m", "snell.bench.worker", self.implementation, str(self.threads)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,

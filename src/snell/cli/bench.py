@@ -8,7 +8,20 @@ from typing import Annotated
 
 import typer
 
-from snell.bench import SUITES, Case, Options, Origin, Outcome, choose, json_line, machine_limits, origin, run, suite
+from snell.bench import (
+    SUITES,
+    Case,
+    JudgedText,
+    Options,
+    Origin,
+    Outcome,
+    choose,
+    json_line,
+    machine_limits,
+    origin,
+    run,
+    suite,
+)
 from snell.bench.history import read_lines, write_report
 from snell.cli.bench_table import failures, footer, limits_line, rows, table
 from snell.cli.console import errors, output
@@ -37,6 +50,10 @@ def bench(
     search: Annotated[
         float, typer.Option(min=0.0, help="Also measure snell after so many seconds of search a line.")
     ] = 0.0,
+    text: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="What quality is judged on; else Python's own reference.")
+    ] = None,
+    predictions: Annotated[int, typer.Option(min=2, help="How many next tokens quality is judged on.")] = 20_000,
     names: Annotated[bool, typer.Option("--list", help="List the benchmarks and stop.")] = False,
 ) -> None:
     """Measure snell beside the installed peers."""
@@ -57,7 +74,7 @@ def bench(
     _warn_of_load(count)
     errors.print("measuring what the machine can do …", style="dim")
     limits = machine_limits(count)
-    options = Options(threads=count, repeats=repeats, search_seconds=search)
+    options = Options(threads=count, repeats=repeats, search_seconds=search, text=JudgedText(text, predictions))
     outcomes: list[Outcome] = []
     here = origin(count)
     try:

@@ -31,14 +31,14 @@ def rows(case: Case, outcomes: Sequence[Outcome]) -> Iterator[Row]:
         if outcome.case != case:
             continue
         match outcome:
-            case Measured(value=value, spread=spread, n=n, limit=limit, peak_bytes=peak):
+            case Measured(value=value, limit=limit, peak_bytes=peak):
                 shown = "" if limit is None else _number(limit)
                 yield (
                     case.name,
                     outcome.implementation,
                     _number(value),
                     case.unit,
-                    f"{spread:.0%} of {n}",
+                    _scatter(outcome),
                     shown,
                     _mebibytes(peak),
                 )
@@ -46,6 +46,12 @@ def rows(case: Case, outcomes: Sequence[Outcome]) -> Iterator[Row]:
                 yield case.name, outcome.implementation, "failed", "", "", "", ""
             case Missing():
                 yield case.name, outcome.implementation, "–", "not supported", "", "", ""
+
+
+def _scatter(figure: Measured) -> str:
+    if figure.standard_error is None:
+        return f"{figure.spread:.0%} of {figure.n}"
+    return f"±{figure.standard_error:.2g} of {figure.n:,}"
 
 
 def failures(outcomes: Sequence[Outcome]) -> Iterator[str]:

@@ -15,6 +15,7 @@ from snell.cli.models_folder import model_path
 from snell.cli.options import (
     Context,
     FrequencyPenalty,
+    KVDtype,
     MaxTokens,
     MinP,
     Model,
@@ -57,6 +58,7 @@ def chat(
     offline: Offline = False,
     threads: Threads = None,
     context: Context = None,
+    kv_dtype: KVDtype = "f16",
 ) -> None:
     """Talk with a language model."""
     options = sampling(
@@ -64,7 +66,7 @@ def chat(
         repetition_penalty=repetition_penalty, frequency_penalty=frequency_penalty, presence_penalty=presence_penalty,
         seed=seed,
     )  # fmt: skip
-    language_model = _loaded(model, offline=offline, threads=threads, context=context)
+    language_model = _loaded(model, offline=offline, threads=threads, context=context, kv_dtype=kv_dtype)
     conversation = Conversation(system)
     errors.print("/help lists the commands; an empty line ends the conversation.", style="dim")
     while not conversation.over and (line := _line()):
@@ -78,11 +80,13 @@ def chat(
             errors.print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
 
 
-def _loaded(model: str, *, offline: bool, threads: int | None, context: int | None) -> Any:
+def _loaded(model: str, *, offline: bool, threads: int | None, context: int | None, kv_dtype: str) -> Any:
     config = Config.from_environment(process_environment())
     path = model_path(model, config, offline=offline)
     with compile_bar(errors) as progress:
-        language_model = load(path, context=context, threads=threads or config.threads, progress=progress)
+        language_model = load(
+            path, context=context, threads=threads or config.threads, kv_dtype=kv_dtype, progress=progress
+        )
         if not language_model.has_chat_template:
             raise UnsupportedError(
                 f"{model} has no chat template, so it cannot hold a conversation; use `snell run --raw`"

@@ -8,7 +8,7 @@ import typer
 import snell as sn
 from snell.cli.console import errors, output
 from snell.cli.models_folder import model_path
-from snell.cli.options import Offline, Threads
+from snell.cli.options import KVDtype, Offline, Threads
 from snell.config import Config, process_environment
 from snell.engine.report import Report
 from snell.engine.report.rules import all_rules, rule_table
@@ -33,6 +33,7 @@ def explain(
     ] = None,
     offline: Offline = False,
     threads: Threads = None,
+    kv_dtype: KVDtype = "f16",
 ) -> None:
     """Show what a model was compiled to."""
     if model is None:
@@ -40,7 +41,7 @@ def explain(
             raise ConfigError("expected a MODEL to explain, or --rules to list all rules of rewriting")
         output.out(all_rules(), highlight=False)
         return
-    report = _report(model, offline, threads)
+    report = _report(model, offline, threads, kv_dtype)
     if html is not None:
         report.to_html(html)
         errors.print(f"wrote {html}", highlight=False)
@@ -57,9 +58,9 @@ def explain(
             output.out(kernel.assembly, highlight=False)
 
 
-def _report(model: str, offline: bool, threads: int | None) -> Report:
+def _report(model: str, offline: bool, threads: int | None, kv_dtype: str) -> Report:
     config = Config.from_environment(process_environment())
     path = model_path(model, config, offline=offline)
     if path.suffix == ".snell":
         return sn.load(path).explain()
-    return sn.llm.load(path, threads=threads or config.threads).explain()
+    return sn.llm.load(path, threads=threads or config.threads, kv_dtype=kv_dtype).explain()

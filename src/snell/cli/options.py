@@ -7,6 +7,7 @@ import typer
 __all__ = [
     "Context",
     "FrequencyPenalty",
+    "KVDtype",
     "MaxTokens",
     "MinP",
     "Model",
@@ -25,6 +26,7 @@ Model = Annotated[str, typer.Argument(help="A GGUF file, a Hugging Face folder, 
 Offline = Annotated[bool, typer.Option(help="Never use the network.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="Threads to use; by default all that are allowed.")]
 Context = Annotated[int | None, typer.Option(min=1, help="Context in tokens; by default the model's.")]
+KVDtype = Annotated[str, typer.Option("--kv-dtype", help="What keys and values are kept as: f16, bf16, f32 or int8.")]
 MaxTokens = Annotated[int, typer.Option(min=1, help="Tokens to generate at most.")]
 Temperature = Annotated[
     float, typer.Option(min=0.0, help="0, the default, writes the likeliest text; 1 samples as the model was trained.")

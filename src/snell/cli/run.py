@@ -12,6 +12,7 @@ from snell.cli.models_folder import model_path
 from snell.cli.options import (
     Context,
     FrequencyPenalty,
+    KVDtype,
     MaxTokens,
     MinP,
     Model,
@@ -58,6 +59,7 @@ def run(
     offline: Offline = False,
     threads: Threads = None,
     context: Context = None,
+    kv_dtype: KVDtype = "f16",
     as_json: Annotated[bool, typer.Option("--json", help="Write one JSON object instead of text.")] = False,
 ) -> None:
     """Answer one prompt with a language model."""
@@ -69,7 +71,9 @@ def run(
         seed=seed, stop=stop or None, json_schema=json_schema and json_schema.read(), grammar=grammar and grammar.read(),
     )  # fmt: skip
     with compile_bar(errors) as progress:
-        language_model = load(path, context=context, threads=threads or config.threads, progress=progress)
+        language_model = load(
+            path, context=context, threads=threads or config.threads, kv_dtype=kv_dtype, progress=progress
+        )
         asked: str | list[dict[str, str]] = prompt
         if not raw and language_model.has_chat_template:
             asked = [{"role": "user", "content": prompt}]

@@ -10,7 +10,7 @@ import typer
 from snell.cli.compiling import compile_bar
 from snell.cli.console import errors
 from snell.cli.models_folder import model_path
-from snell.cli.options import Context, Model, Offline, Threads
+from snell.cli.options import Context, KVDtype, Model, Offline, Threads
 from snell.config import Config, process_environment
 from snell.deferred import deferred
 from snell.errors import ConfigError, UnsupportedError
@@ -49,6 +49,7 @@ def serve(
     offline: Offline = False,
     threads: Threads = None,
     context: Context = None,
+    kv_dtype: KVDtype = "f16",
 ) -> None:
     """Serve a language model over HTTP."""
     config = Config.from_environment(process_environment())
@@ -62,7 +63,7 @@ def serve(
     except ModuleNotFoundError as error:
         raise UnsupportedError(f"serving needs {error.name}; install snell with the extra: snell[serve]") from error
     with compile_bar(errors) as progress:
-        opened = load(path, context=context, threads=threads or config.threads, progress=progress)
+        opened = load(path, context, threads or config.threads, kv_dtype, progress=progress)
         memory = None if cache_memory is None else cache_memory * _MIB
         service = server.Service(opened, settings, serving.Limits(places=parallel, waiting=queue), memory)
     listener = server.Listener(server.application(service), host, port, request_seconds)

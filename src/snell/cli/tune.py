@@ -9,7 +9,7 @@ from rich.table import Table
 import snell as sn
 from snell.cli.console import errors, output
 from snell.cli.models_folder import model_path
-from snell.cli.options import Model, Offline, Threads
+from snell.cli.options import KVDtype, Model, Offline, Threads
 from snell.cli.tuning_bar import tuning_bar
 from snell.config import Config, process_environment
 from snell.errors import ConfigError, UnsupportedError
@@ -30,6 +30,7 @@ def tune(
     budget: Annotated[str, typer.Option(help="How long to search: 60s, 5m, 1h.")] = "60s",
     offline: Offline = False,
     threads: Threads = None,
+    kv_dtype: KVDtype = "f16",
 ) -> None:
     """Search for faster schedules of a model; Ctrl-C ends the search and keeps what was found."""
     seconds = _seconds(budget)
@@ -41,12 +42,12 @@ def tune(
         )
     count = threads or config.threads
     with tuning_bar(errors, seconds) as show:
-        found = sn.llm.load(path, threads=count).tune(seconds, show)
+        found = sn.llm.load(path, threads=count, kv_dtype=kv_dtype).tune(seconds, show)
     for tuning in found:
         _show(tuning)
     if any(tuning.interrupted for tuning in found):
         errors.print("stopped; what was found is kept")
-    sn.llm.load(path, threads=count).prepare()  # compiled now, so that the next start has it
+    sn.llm.load(path, threads=count, kv_dtype=kv_dtype).prepare()  # compiled now, so that the next start has it
 
 
 def _seconds(text: str) -> float:

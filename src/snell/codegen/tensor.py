@@ -8,19 +8,20 @@ words that end outside of the range, and it has storage for whole blocks.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from snell.codegen.assembler import Value
+from snell.codegen.byte_fields import ByteField, byte_fields
 from snell.codegen.expressions import Expressions
 from snell.codegen.linear import Linear
 from snell.codegen.literals import type_text
 from snell.codegen.position import Position
 from snell.dtypes import DType, bf16, u8, u16, u32, u64
 from snell.errors import CompileError
-from snell.graph.primitives import Mod
 from snell.loops.ir import Blocked, Store, Update, converted_factors
-from snell.rewrite.term import FloorDivide, Load, Number, Tensor, Term
+from snell.rewrite.term import Load, Tensor, Term
 from snell.symbolic import Axis, Expr
 from snell.targets import GroupedProduct
 
@@ -142,9 +143,9 @@ class TensorLanes:
             loaded = self._loaded(item.op, word, group)
             if loaded is not None:
                 return loaded
-        field = self._field(item, word, group)
-        if field is not None:
-            return field
+        fields = byte_fields(item)
+        if fields:
+            return self._joined(fields, word, group)
         at, begun = self.expressions.positions.at, group.positions[0]
         result: Value | None = None
         for number, position in enumerate(group.positions):
@@ -155,20 +156,19 @@ class TensorLanes:
         assert result is not None
         return result
 
-    def _field(self, item: Term, word: DType, group: Group) -> Value | None:
-        """Fields of bytes by a shift or a mask of the whole word; None for any other term."""
-        if not isinstance(item.op, FloorDivide | Mod) or item.dtype != u8 or not isinstance(item.args[1].op, Number):
-            return None
-        size = item.args[1].op.value
-        if not isinstance(size, int) or size < 1 or size & (size - 1) or size > 1 << 7:
-            return None
-        value, shift = self._word(item.args[0], group), size.bit_length() - 1
-        kept = size - 1
-        if isinstance(item.op, FloorDivide):
-            value = self.code.binary("lshr", value, self.code.constant(shift, word, value.lanes))
-            kept = 0xFF >> shift
-        mask = sum(kept << 8 * k for k in range(group.size))
-        return self.code.binary("and", value, self.code.constant(Fraction(mask), word, value.lanes))
+    def _joined(self, fields: Sequence[ByteField], word: DType, group: Group) -> Value:
+        """Fields of bytes, each by a shift and a mask of the whole word."""
+        result: Value | None = None
+        for field in fields:
+            value = self._word(field.source, group)
+            if field.shift:
+                shift = self.code.constant(abs(field.shift), word, value.lanes)
+                value = self.code.binary("shl" if field.shift > 0 else "lshr", value, shift)
+            mask = sum(field.mask << 8 * k for k in range(group.size))
+            value = self.code.binary("and", value, self.code.constant(Fraction(mask), word, value.lanes))
+            result = value if result is None else self.code.binary("or", *self.code.join(result, value))
+        assert result is not None
+        return result
 
     def _part(self, element: Value, word: DType, number: int) -> Value:
         """One element at its place in the word."""

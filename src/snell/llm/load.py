@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from snell.config import Config, process_environment
 from snell.deferred import deferred
-from snell.dtypes import f16, f32
 from snell.engine.default_engine import default_engine
 from snell.errors import ConfigError, FileFormatError, ModelNotFoundError, UnsupportedError
 from snell.importers.gguf import GGUFFile, read_gguf
+from snell.llm.cache import KV_DTYPES
 from snell.llm.compiler_protocol import Compiler
 from snell.llm.embed import EmbeddingModel, EmbeddingModelParts
 from snell.llm.engine_compiler import engine_compiler
@@ -43,7 +43,6 @@ else:
 
 __all__ = ["load"]
 
-_KV_DTYPES = {"f16": f16, "f32": f32}
 Parts = LanguageModelParts | EmbeddingModelParts
 
 
@@ -60,8 +59,9 @@ def load(
     """Open a model by its path, or by a short name ("smollm2", "minilm"), which is installed on its first use.
 
     ``context`` is the most tokens of a text (None: what the model was trained for; rotary scalings that depend on the
-    length of a text take it to be this); ``kv_dtype`` "f16" or "f32"; ``threads`` and ``precision`` go to the compiler,
-    which ``compiler`` replaces; precision None is "fast" for quantised weights, whose products then round activations
+    length of a text take it to be this); ``kv_dtype`` what keys and values are kept as: "f16", "bf16", "f32", or "int8"
+    with a scale for each row of a head (docs/precision.md); ``threads`` and ``precision`` go to the compiler, which
+    ``compiler`` replaces; precision None is "fast" for quantised weights, whose products then round activations
     to 8 bits (docs/precision.md), and "default" else.  An architecture that is not supported is an UnsupportedError.
     The first use of a model compiles it, which takes seconds: ``progress`` is called with the kernels compiled and the
     number of all, and with (0, 0) when a compilation begins; never where the programs are in the cache.
@@ -70,8 +70,8 @@ def load(
         raise ConfigError(f"model: expected a path or a short name, received {model!r}")
     if not all(number is None or is_whole(number) for number in (context, threads)):
         raise ConfigError(f"context, threads: expected whole numbers or None, received {context!r} and {threads!r}")
-    if kv_dtype not in _KV_DTYPES:
-        raise ConfigError(f"kv_dtype: expected f16 or f32, received {kv_dtype!r}")
+    if kv_dtype not in KV_DTYPES:
+        raise ConfigError(f"kv_dtype: expected one of {', '.join(KV_DTYPES)}, received {kv_dtype!r}")
     path = _located(model)
     parts, trained, longest = _folder_parts(path) if path.is_dir() else _file_parts(path)
     if context is not None and not 1 <= context <= longest:
@@ -79,7 +79,7 @@ def load(
     chosen = compiler if compiler is not None else engine_compiler(threads, precision or _precision(parts), progress)
     if isinstance(parts, EmbeddingModelParts):
         return EmbeddingModel(parts, chosen, context=context or trained)
-    return LanguageModel(parts, chosen, context=context or trained, kv_dtype=_KV_DTYPES[kv_dtype])
+    return LanguageModel(parts, chosen, context=context or trained, kv_dtype=KV_DTYPES[kv_dtype])
 
 
 def _precision(parts: Parts) -> str | None:

@@ -7,16 +7,18 @@ continues nor where their caches lie.
 from collections.abc import Callable
 from typing import Protocol
 
-from snell.dtypes import i32
+from snell.dtypes import DType, i32
 from snell.frontend.context import Trace
+from snell.frontend.ops import reduction
+from snell.frontend.ops.comparison import absolute
 from snell.frontend.ops.creation import iota
-from snell.frontend.ops.elementwise import astype
+from snell.frontend.ops.elementwise import astype, divide
 from snell.frontend.ops.indexing import update_rows
-from snell.frontend.ops.movement import crop
+from snell.frontend.ops.movement import crop, unsqueeze
 from snell.frontend.tensor import Tensor
 from snell.graph.node import Operand
 from snell.graph.primitives import Input
-from snell.llm.cache import CacheShape
+from snell.llm.cache import CacheShape, scales_name
 from snell.symbolic import Dim
 
 __all__ = ["Attend", "StepCache", "TracedCache"]
@@ -49,9 +51,8 @@ class TracedCache:
         self.past, self.tokens, self.shape = past, tokens, shape
         self._trace, self._prefix = trace, prefix
         self._inputs: dict[str, Tensor] = {}
-        array = (shape.heads, shape.capacity, shape.head_dim)
-        for name in shape.names:
-            declaration = Input(prefix + name, array, shape.dtype, donated=True)
+        for name, (array, dtype) in shape.arrays.items():
+            declaration = Input(prefix + name, array, dtype, donated=True)
             self._inputs[name] = Tensor(trace.input(declaration), trace)
         self._updated: dict[str, Tensor] = {}
 
@@ -72,6 +73,24 @@ class TracedCache:
         return [(self._prefix + name, self._updated[name].operand) for name in self.shape.names]
 
     def _extend(self, name: str, rows: Tensor) -> Tensor:
-        updated = update_rows(self._inputs[name], astype(rows, self.shape.dtype), self.past, axis=1)
-        self._updated[name] = updated
-        return astype(crop(updated, 1, 0, self.past + self.tokens), "f32")
+        if not self.shape.is_scaled:
+            return astype(self._kept(name, astype(rows, self.shape.dtype)), "f32")
+        codes, scales = _coded(rows, self.shape.dtype)
+        return astype(self._kept(name, codes), "f32") * unsqueeze(self._kept(scales_name(name), scales), -1)
+
+    def _kept(self, name: str, rows: Tensor) -> Tensor:
+        """An array with the step's rows in it, up to the last of them."""
+        updated = self._updated[name] = update_rows(self._inputs[name], rows, self.past, axis=1)
+        return crop(updated, 1, 0, self.past + self.tokens)
+
+
+def _coded(rows: Tensor, dtype: DType) -> tuple[Tensor, Tensor]:
+    """Whole numbers of the dtype for f32 (heads, tokens, head_dim), and the scales (heads, tokens) that they count.
+
+    A value moves by half a scale at most.  A row of zeros stays one; with an infinity or a NaN in it, it is not finite.
+    """
+    most = int(dtype.range[1])
+    scales = reduction.max(absolute(rows), axis=-1) * (1 / most)
+    # Within ±most, truncating what is most + 1.5 more is a floor: rounding to nearest in one pass over the rows.
+    raised = divide(rows, unsqueeze(scales, -1)) + (most + 1.5)
+    return astype(astype(raised, "i32") - (most + 1), dtype), scales

@@ -7,8 +7,7 @@
           for rows:  whole = 0;  whole += groups of the inner axes, by the instruction;  total += f(whole)
         result = g(total)
 
-Weights are packed once, in the order in which this nest reads them.  Codes of few bits share bytes: each byte holds the
-codes of positions that lie a part of the grouped axis apart, so that a word of bytes gives a word for every part.
+Weights are packed once, in the order in which this nest reads them; codes of few bits share bytes (`loops.code_planes`).
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from snell.dtypes import f32, u8
-from snell.graph.primitives import Add, Mod
+from snell.dtypes import f32
+from snell.graph.primitives import Add
 from snell.loops.access import access_of
-from snell.loops.codes import whole_interval
+from snell.loops.code_planes import grouped_products
 from snell.loops.ir import (
     Accumulator,
     Buffer,
@@ -41,10 +40,8 @@ from snell.loops.nested import NestedSum, nested_value
 from snell.loops.packing import Packing, packed_operand
 from snell.loops.stage import map_term
 from snell.loops.tensor import TensorAxis
-from snell.rewrite.arithmetic import add, multiply
-from snell.rewrite.substitution import substitute
-from snell.rewrite.term import Cast, FloorDivide, Load, Term, cast, load, number, term, walk
-from snell.symbolic import Axis, as_expr
+from snell.rewrite.term import Cast, Load, Term, cast, load, number, walk
+from snell.symbolic import Axis
 from snell.targets import Target
 
 __all__ = ["NestedKernel", "nested_kernel"]
@@ -113,15 +110,15 @@ def nested_kernel(nested: NestedSum, target: Target, threads: int, keep: Keep) -
     """The kernel; `keep` names the buffers of packed weights."""
     stage = nested.stage
     packs = _Packs(nested, keep, [], {})
-    grouped, products = _products(nested, packs)
+    products = grouped_products(nested, packs.packed)
     total = Accumulator(f"{stage.tensor.name}.total", Combine.SUM, f32, stage.axes)
     whole = Accumulator(f"{stage.tensor.name}.whole", Combine.SUM, nested.row.accumulator, stage.axes)
     body = nested_value(stage.partials[0].body, nested.product, cast(read(whole), f32), frozenset(nested.inner))
     assert body is not None
     added = tuple(Update(total, _with_packed(part, nested, packs)) for part in _addends(body))
     tile = _tile(nested, target)
-    inner = (*(axis for axis in nested.inner if axis != nested.grouped), grouped)
-    sums = _sums(nested, tile, inner, tuple(Update(whole, product) for product in products), Init(whole, _zero(whole)))
+    updates = tuple(Update(whole, product) for product in products.products)
+    sums = _sums(nested, tile, products.axes, updates, Init(whole, _zero(whole)))
     block = _over_rows(nested, (*sums, *_lanes(nested, tile, added)))
     for axis in reversed(_serial_order(nested)):
         block = (Loop(Level(axis, 1), block),)
@@ -134,7 +131,7 @@ def nested_kernel(nested: NestedSum, target: Target, threads: int, keep: Keep) -
     tickets, tiles = _levels(nested, tile, threads)
     for level in reversed(tiles):
         nest = (Loop(level, nest),)
-    reads = (*products, *(update.value for update in added), value)
+    reads = (*products.products, *(update.value for update in added), value)
     return NestedKernel(Phase(tickets, nest), reads, tuple(packs.copies))
 
 
@@ -189,55 +186,6 @@ def _with_packed(item: Term, nested: NestedSum, packs: _Packs) -> Term:
         return packs.packed(part)
 
     return map_term(item, swap)
-
-
-def _products(nested: NestedSum, packs: _Packs) -> tuple[Axis, tuple[Term, ...]]:
-    """The axis whose positions are grouped, and the products at one of them: one for each code in a byte."""
-    grouped = nested.grouped
-    weight, other = nested.weight, nested.other
-    parts = _parts_of_byte(nested, weight)
-    if parts == 1:
-        return grouped, (_product(nested, packs.packed(weight, grouped), other),)
-    assert isinstance(grouped.extent, int)
-    length, bits = grouped.extent // parts, 8 // parts
-    axis = Axis(f"{grouped.name}_part", length)
-    places = [{grouped: as_expr(axis) + k * length} for k in range(parts)]
-    byte = _wide(substitute(weight, places[0]))
-    for k in range(1, parts):
-        shifted = multiply(_wide(substitute(weight, places[k])), number(1 << k * bits, f32))
-        byte = add(byte, shifted)
-    packed = packs.packed(term(Cast(), (byte,), u8), axis)
-    products = tuple(
-        _product(nested, _field(packed, k, bits, parts), substitute(other, places[k])) for k in range(parts)
-    )
-    return axis, products
-
-
-def _wide(code: Term) -> Term:
-    """A code as the float that was made a byte of."""
-    return code.args[0] if isinstance(code.op, Cast) and code.args[0].dtype == f32 else cast(code, f32)
-
-
-def _parts_of_byte(nested: NestedSum, weight: Term) -> int:
-    """How many codes share a byte."""
-    interval = whole_interval(weight)
-    extent = nested.grouped.extent
-    if weight.dtype != u8 or interval is None or interval[0] < 0:
-        return 1
-    assert isinstance(extent, int)
-    fitting = (parts for parts in (4, 2) if interval[1] < 1 << 8 // parts and extent % (parts * nested.row.group) == 0)
-    return next(fitting, 1)
-
-
-def _field(byte: Term, place: int, bits: int, parts: int) -> Term:
-    """One code of a byte."""
-    high = term(FloorDivide(), (byte, number(1 << place * bits, u8)), u8) if place else byte
-    return high if place == parts - 1 else term(Mod(), (high, number(1 << bits, u8)), u8)
-
-
-def _product(nested: NestedSum, weight: Term, other: Term) -> Term:
-    dtype = nested.row.accumulator
-    return multiply(cast(weight, dtype), cast(other, dtype))
 
 
 def _tile(nested: NestedSum, target: Target) -> _Tile:

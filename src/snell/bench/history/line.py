@@ -26,6 +26,7 @@ class Line:
     date: str
     machine: str
     version: str
+    standard_error: float | None = None
 
     @property
     def suite(self) -> str:
@@ -60,6 +61,7 @@ def _parsed(text: str, where: str) -> Line:
             date=str(fields.get("date", "")),
             machine=str(fields.get("machine", "")),
             version=str(fields.get("version", "")),
+            standard_error=fields.get("standard_error"),
         )
     except (ValueError, TypeError, KeyError) as error:
         raise FileFormatError(

@@ -33,7 +33,8 @@ def _cell(line: Line | None, *, is_best: bool) -> str:
     if line is None or line.value is None:
         return ""
     text = number(line.value)
-    return f"{f'**{text}**' if is_best else text} ±{line.spread:.0%}"
+    scatter = f"{line.spread:.0%}" if line.standard_error is None else f"{line.standard_error:.2g}"
+    return f"{f'**{text}**' if is_best else text} ±{scatter}"
 
 
 def _mebibytes(line: Line | None) -> str:

@@ -4,14 +4,20 @@ A decode figure feeds a fixed token: the work does not depend on which token it 
 is written in Python, is left out of the time.
 """
 
+from collections.abc import Sequence
+from pathlib import Path
+
 from llama_cpp import Llama
 
-from snell.bench.cases import Case, LlmFigure, Startup, StartupFigure
+from snell.bench.arrays import F32
+from snell.bench.cases import Case, LlmFigure, Quality, Startup, StartupFigure
 from snell.bench.cases import Llm as LlmCase
 from snell.bench.models import model_path
 from snell.bench.peers.child import peak_memory, seconds_until_reported
+from snell.bench.peers.judged import Logits, judged
 from snell.bench.peers.peer import Gauge, Program, Timed, unsupported
 from snell.bench.peers.startup import import_time
+from snell.bench.text import CONTEXT as JUDGED_CONTEXT
 from snell.config import process_environment
 
 __all__ = ["prepare"]
@@ -40,6 +46,8 @@ def prepare(case: Case, threads: int) -> Program:
             return Gauge(lambda: peak_memory(source, process_environment()))
         case LlmCase():
             return _evaluation(case, threads)
+        case Quality():
+            return judged(case, threads, lambda path: _logits(path, threads))
         case Startup(figure=StartupFigure.IMPORT):
             return import_time("llama_cpp")
         case _:
@@ -68,6 +76,25 @@ def _evaluation(case: LlmCase, threads: int) -> Timed:
     if case.figure in {LlmFigure.DECODE_0, LlmFigure.DECODE_128}:
         return Timed(decode, before=empty_cache)
     return Timed(lambda: model.eval([FIXED_TOKEN] * case.tokens), before=model.reset)
+
+
+def _logits(path: Path, threads: int) -> Logits:
+    model = Llama(
+        str(path),
+        n_ctx=JUDGED_CONTEXT,
+        n_batch=JUDGED_CONTEXT,
+        n_threads=threads,
+        n_threads_batch=threads,
+        logits_all=True,
+        verbose=False,
+    )
+
+    def read(ids: Sequence[int]) -> F32:
+        model.reset()
+        model.eval(ids)
+        return model.scores[: len(ids)]
+
+    return read
 
 
 def _source(case: LlmCase, threads: int, *, further: int) -> str:

@@ -16,7 +16,7 @@ from snell.bench.arrays import ArrayCase, inputs
 from snell.bench.cases import Attention, Case, Fused, FusedLine, Matmul
 from snell.errors import UnsupportedError
 
-__all__ = ["ArrayLibrary", "Gauge", "Program", "Timed", "array_program", "unsupported"]
+__all__ = ["ArrayLibrary", "Gauge", "Judged", "Program", "Timed", "array_program", "unsupported"]
 
 # Foreign arrays: each library has its own type.
 ForeignArray = Any
@@ -70,7 +70,17 @@ class Gauge:
         return [self.read() for _ in range(inner)]
 
 
-Program = Timed | Gauge
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A program that is judged by its results: ``read`` returns a number a prediction, and runs once."""
+
+    read: Callable[[], list[float]]
+
+    def measure(self, inner: int) -> list[float]:
+        return self.read()
+
+
+Program = Timed | Gauge | Judged
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,21 @@ import numpy as np
 
 import snell as sn
 from snell.bench.arrays import EPSILON
-from snell.bench.cases import Attention, Bert, Case, Fused, FusedLine, Llm, Matmul, Serve, Startup, StartupFigure, Train
+from snell.bench.cases import (
+    Attention,
+    Bert,
+    Case,
+    Fused,
+    FusedLine,
+    Llm,
+    Matmul,
+    Quality,
+    Serve,
+    Startup,
+    StartupFigure,
+    Train,
+)
+from snell.bench.peers.judged import judged
 from snell.bench.peers.peer import ArrayLibrary, Program, Timed, array_program
 from snell.bench.peers.snell_models import compile_minilm, language_model, minilm
 from snell.bench.peers.snell_server import language_server
@@ -26,6 +40,8 @@ def prepare(case: Case, threads: int) -> Program:
             return minilm(case, threads)
         case Llm():
             return language_model(case, threads)
+        case Quality():
+            return judged(case, threads, lambda path: sn.llm.load(path, threads=threads).logits)
         case Serve():
             return language_server(case, threads)
         case Train(model=model):

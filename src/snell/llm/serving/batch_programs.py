@@ -36,8 +36,9 @@ class BatchPrograms:
         """How the memory of caches is counted."""
         shape = self._shape
         positions = max(1, _PAGE_BYTES // (shape.head_dim * shape.dtype.itemsize))
-        per_position = shape.nbytes // shape.capacity
-        return Pages(positions, positions * per_position)
+        # A page of scales is many positions long: each run of them ends in a page that is not full.
+        scales = shape.heads * len(shape.scales)
+        return Pages(positions, positions * shape.position_nbytes, scales * _PAGE_BYTES)
 
     def prefill(self, cache: TextCache, ids: Sequence[int]) -> Array:
         """Logits (vocabulary,) after the next tokens of a prompt, 1 to ``chunk`` of them."""

@@ -18,14 +18,15 @@ __all__ = ["CachePool", "Pages"]
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """``positions`` share a page of each array; a page of all arrays takes ``nbytes``."""
+    """``positions`` share a page of each array; a page of all arrays takes ``nbytes``, whatever a text's length ``extra``."""
 
     positions: int
     nbytes: int
+    extra: int = 0
 
     def bytes_of(self, positions: int) -> int:
         """Memory for the first so many positions."""
-        return -(-positions // self.positions) * self.nbytes
+        return -(-positions // self.positions) * self.nbytes + (self.extra if positions else 0)
 
 
 @dataclass(slots=True, eq=False)
