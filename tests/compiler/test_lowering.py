@@ -13,12 +13,13 @@ from snell.dtypes import bool_, f32
 from snell.graph.primitives import Mul, ScalarFunction
 from snell.loops.build import build_kernel
 from snell.loops.grouping import Group
-from snell.loops.ir import Allocate, Blocked, BufferScope, Loop, Prefetch, statements
+from snell.loops.ir import Allocate, Blocked, BufferScope, Loop, LoopKind, Prefetch, statements
+from snell.loops.packing import Packing
 from snell.loops.stage import Stage
 from snell.loops.verify import verify
 from snell.rewrite.term import Tensor, load, term
 from snell.symbolic import Axis, as_expr
-from snell.targets import AVX2
+from snell.targets import AVX2, AVX512
 
 
 def test_a_matrix_product_with_its_epilogue_is_one_kernel():
@@ -264,3 +265,28 @@ def test_a_look_up_whose_gradient_is_taken_stays_an_indexed_load() -> None:
     result = lowered(sn.value_and_grad(loss), spec(300, 32), spec(8, 16, dtype="i32"), spec(8, 16, 32))
     stored = [definition.tensor for definition in result.definitions()]
     assert not any(tensor.dtype == bool_ and 300 in tensor.shape for tensor in stored)
+
+
+def test_a_wide_scalar_beside_a_product_takes_none_of_its_lanes():
+    """An optimizer's numbers are f64; the update is worked out behind the product of the gradient, in its kernel."""
+
+    def update(x: sn.Tensor, y: sn.Tensor, mean: sn.Tensor, share: sn.Tensor) -> sn.Tensor:
+        return mean + (sn.einsum("km,kn->mn", x, y) - mean) * (1.0 - share).astype("f32")
+
+    (kernel,) = lowered(update, spec(256, 96), spec(256, 200), spec(96, 200), spec(dtype="f64")).kernels
+    lanes = {
+        loop.level.step
+        for phase in kernel.kernel.phases
+        for loop in statements(phase.body)
+        if isinstance(loop, Loop) and loop.level.kind is LoopKind.VECTOR
+    }
+    assert lanes == {AVX2.vector_bits // 32}
+
+
+@pytest.mark.parametrize("panel", [8, 24, 40, 48])
+def test_a_copy_has_lanes_that_fit_the_panels_of_a_product_in_a_wider_type(panel: int):
+    result = lowered(lambda x: sn.sin(x), spec(64, 120))
+    (stage,) = next(iter(result.built)).stages
+    levels = Packing(stage, stage.axes[-1], panel).levels(AVX512)
+    lanes = [level.step for level in levels if level.kind is LoopKind.VECTOR]
+    assert lanes == [16 if panel == 48 else 8]

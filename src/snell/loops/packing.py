@@ -7,6 +7,7 @@ slices of a fused group (local buffers).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -47,7 +48,8 @@ class Packing:
         Short axes are unrolled: fields of one byte are read together.  What lies in memory as it is wanted is copied
         row by row, a few panels at once, so that whole cache lines are read.
         """
-        lanes = max(1, min(self.panel, target.vector_bits // max(32, self.stage.tensor.dtype.bits)))
+        # A product in a wider type has fewer lanes, whose panels may be no whole number of registers of this one.
+        lanes = math.gcd(self.panel, target.vector_bits // max(32, self.stage.tensor.dtype.bits))
         others = [axis for axis in self.stage.axes if axis != self.vector]
         if self._is_copy():
             wide = self.panel * max(1, _COPIED_BYTES // (self.panel * self.stage.tensor.dtype.itemsize))

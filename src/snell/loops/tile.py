@@ -79,13 +79,13 @@ class Tile:
 
 
 def lanes_of(stage: Stage, target: Target) -> int:
-    """Lanes of one register for the widest type the stage computes in."""
+    """Lanes of one register for the widest type the stage computes in; what has no axes is worked out once, in no lanes."""
     widest = max((t.dtype.bits for t in walk(*stage.terms()) if _is_computed(t)), default=32)
     return max(1, target.vector_bits // max(32, widest))
 
 
 def _is_computed(item: Term) -> bool:
-    return not isinstance(item.op, Load) and item.dtype.is_float
+    return not isinstance(item.op, Load) and item.dtype.is_float and bool(item.free)
 
 
 def choose_tile(stage: Stage, target: Target, choice: TileChoice | None = None) -> Tile:
