@@ -8,9 +8,12 @@ Time is O(T); what is kept is one carry a step, whatever the body computes in be
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
+from snell.autodiff.step_products import Known, StepProduct, split_products
 from snell.graph.node import Builder, Graph, Node, Operand, full_view
 from snell.graph.primitives import Input
 from snell.graph.replay import Replay, stored
@@ -81,6 +84,7 @@ class _Backward:
     invariants: list[tuple[Node, Operand]] = field(default_factory=list[tuple[Node, Operand]])
     following: list[Operand] = field(default_factory=list[Operand])
     made: list[Operand] = field(default_factory=list[Operand])
+    products: dict[int, list[StepProduct]] = field(default_factory=dict[int, list[StepProduct]])
     places: dict[int, tuple[bool, int]] = field(default_factory=dict[int, tuple[bool, int]])
     """Operand of the forward loop → whether its cotangent is made row by row, and its number there."""
 
@@ -165,9 +169,36 @@ class _Backward:
                 self.places[place] = True, len(self.made)
                 self.made.append(cotangent)
             else:
-                self.places[place] = False, len(self.carries)
-                total = self._carry(cotangent, self._zeros(self.operands[place]))
-                self.following.append((Value(self.inside, full_view(total)) + Value(self.inside, cotangent)).seen)
+                self._gather(place, cotangent)
+
+    def _gather(self, place: int, cotangent: Operand) -> None:
+        """The cotangent of an invariant: products are summed over all steps afterwards, what remains step by step."""
+        products, others = split_products(cotangent)
+        self.products[place] = products
+        for product in products:
+            self.made += [full_view(f.node) for f in product.factors if self._is_made(f.node)]
+        if others:
+            self.places[place] = False, len(self.carries)
+            added = functools.reduce(lambda a, b: a + b, [Value(self.inside, other) for other in others])
+            total = self._carry(added.seen, self._zeros(self.operands[place]))
+            self.following.append((Value(self.inside, full_view(total)) + added).seen)
+
+    def _is_made(self, node: Node) -> bool:
+        """Whether a value is known neither before the loop nor as a row of it."""
+        return (
+            not any(node is known for known, _ in (*self.rows, *self.invariants)) and full_view(node) not in self.made
+        )
+
+    def _outside(self, node: Node, loop: Loop, given: Sequence[Operand]) -> Known:
+        """What a value of the body is outside of the loop, its rows in the order of the steps back."""
+        for made, operand in self.invariants:
+            if made is node:
+                return Known(operand, each_step=False)
+        for made, operand in self.rows:
+            if made is node:
+                return Known(operand, each_step=True)
+        number = self.made.index(full_view(node))
+        return Known(full_view(self.outside.add(Scan(loop, len(self.carries) + number), given)), each_step=True)
 
     def found(self) -> list[Operand | None]:
         """The cotangents of the operands, as results of the loop that walks back."""
@@ -182,4 +213,14 @@ class _Backward:
         for place, (is_row, number) in self.places.items():
             node = self.outside.add(Scan(loop, carries + number if is_row else number), given)
             cotangents[place] = self._flipped(full_view(node)) if is_row else full_view(node)
+        for place, products in self.products.items():
+            sums = [
+                product.over_all_steps(
+                    self.outside, self.forward.length, partial(self._outside, loop=loop, given=given)
+                )
+                for product in products
+            ]
+            parts = [part for part in (cotangents[place], *sums) if part is not None]
+            if parts:
+                cotangents[place] = functools.reduce(lambda a, b: a + b, [Value(self.outside, p) for p in parts]).seen
         return cotangents
