@@ -9,7 +9,7 @@ import pytest
 from tests.compiler.programs import attention, lowered, spec
 
 import snell as sn
-from snell.dtypes import f32
+from snell.dtypes import bool_, f32
 from snell.graph.primitives import Mul, ScalarFunction
 from snell.loops.build import build_kernel
 from snell.loops.grouping import Group
@@ -156,7 +156,7 @@ def test_rows_far_apart_are_copied_for_each_pass_and_the_next_panel_is_asked_for
     assert isinstance(product[0], Loop)  # the pass over the reduction
     assert isinstance(product[1], Allocate)
     (copy,) = product[1].buffers
-    assert copy.shape == (256, 128)  # a pass of k, a block of m
+    assert copy.shape == (512, 128)  # a pass of k, twice as long as one of a result that stays in a cache, a block of m
     assert any(isinstance(statement, Prefetch) for statement in product)
 
 
@@ -255,3 +255,12 @@ def test_every_pass_is_timed():
         "cut", "index", "rewrite", "order", "in place", "stages", "group", "build",
             "dispatch",
     ]  # fmt: skip
+
+
+def test_a_look_up_whose_gradient_is_taken_stays_an_indexed_load() -> None:
+    def loss(table: sn.Tensor, ids: sn.Tensor, wanted: sn.Tensor) -> sn.Tensor:
+        return ((sn.tanh(sn.embedding(table, ids)) - wanted) ** 2).mean()
+
+    result = lowered(sn.value_and_grad(loss), spec(300, 32), spec(8, 16, dtype="i32"), spec(8, 16, 32))
+    stored = [definition.tensor for definition in result.definitions()]
+    assert not any(tensor.dtype == bool_ and 300 in tensor.shape for tensor in stored)

@@ -291,6 +291,8 @@ def _visit_reduction(state: _State, node: Node) -> None:
         _store(state, operand.node)
     for candidate in _product_operands(state, operand):
         repeated = _elements(candidate.shape) >= _MANY * _elements(candidate.node.shape)
+        if equates_position(candidate.node):
+            continue  # stored, it would be no index to those that look up by it, and take a byte for each position
         if repeated and _core_cost(state, candidate, bound) > 0 and state.stores(candidate.node, usual=True):
             _store(state, candidate.node)
     _hold(state, node, node)
