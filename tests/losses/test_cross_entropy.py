@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from typing import Any
 
@@ -133,6 +134,16 @@ def test_another_index_is_ignored_or_none() -> None:
     )
     value, _ = with_gradients(lambda x: sn.losses.cross_entropy(x, labels, ignore_index=None), LOGITS)
     np.testing.assert_allclose(value, functional.cross_entropy(torch.tensor(LOGITS), torch.tensor(labels)), rtol=1e-6)
+
+
+def test_logits_over_a_large_vocabulary_are_not_stored() -> None:
+    compiled = sn.compile(lambda x, w, y: sn.losses.cross_entropy(x @ w, y))
+    x, w, y = normal(32, 16), normal(16, 20_000), np.arange(32)
+    expected = functional.cross_entropy(torch.tensor(x) @ torch.tensor(w), torch.tensor(y))
+    np.testing.assert_allclose(np.asarray(compiled(x, w, y)), expected, rtol=1e-5)
+    arena = re.search(r"arena +(\d+) bytes", str(compiled.explain()))
+    assert arena is not None
+    assert int(arena[1]) < 32 * 20_000
 
 
 def test_a_batch_of_any_size_is_one_program() -> None:

@@ -8,13 +8,17 @@ from snell.frontend import (
     TensorLike,
     as_tensor,
     astype,
+    exp,
+    log,
     log_softmax,
     reshape,
+    stop_gradient,
     take_along_axis,
     unsqueeze,
     where,
 )
 from snell.frontend.ops.indexing import Places, as_indices
+from snell.frontend.ops.reduction import raw_max
 from snell.frontend.promotion import lift
 from snell.frontend.shapes import normal_axis
 from snell.losses.reduction import as_floats, reduced
@@ -49,11 +53,11 @@ def cross_entropy(
     logits = as_floats(logits, "cross_entropy: prediction")
     k = normal_axis(axis, logits.ndim)
     of_class = None if weight is None else _class_weights(weight, logits, k)
-    scores = log_softmax(logits, k)
     if not wanted.dtype.is_float:
         labels = as_indices(wanted, "cross_entropy: target")
-        return _of_labels(scores, labels, k, of_class, label_smoothing, ignore_index, reduction)
+        return _of_labels(logits, labels, k, of_class, label_smoothing, ignore_index, reduction)
     _check_shape(wanted.shape, logits.shape, "probabilities of")
+    scores = log_softmax(logits, k)
     return _of_probabilities(scores, astype(wanted, logits.dtype), k, of_class, label_smoothing, reduction)
 
 
@@ -78,7 +82,7 @@ def _check_shape(received: Shape, expected: Shape, what: str) -> None:
 
 
 def _of_labels(
-    scores: Tensor,
+    logits: Tensor,
     labels: Tensor,
     axis: int,
     of_class: Tensor | None,
@@ -86,23 +90,28 @@ def _of_labels(
     ignore_index: int | None,
     reduction: str,
 ) -> Tensor:
-    _check_shape(labels.shape, tuple(size for k, size in enumerate(scores.shape) if k != axis), "classes of")
+    _check_shape(labels.shape, tuple(size for k, size in enumerate(logits.shape) if k != axis), "classes of")
     counts = None if ignore_index is None else labels != ignore_index
     safe = labels if counts is None else where(counts, labels, 0)
-    places = Places(safe, scores.shape[axis], "raise", negative=False)
+    places = Places(safe, logits.shape[axis], "raise", negative=False)
 
     def at_label(values: Tensor) -> Tensor:
         # The check of `places` is on the result: a class out of range reads as 0 here and is reported by it.
         return take_along_axis(values, unsqueeze(safe, axis), axis, mode="zero").squeeze(axis)
 
-    costs = -at_label(scores)
+    # The logit is read from the logits, not from what is made of all of them: those are then never stored.  Shifting
+    # both parts by the maximum keeps the digits of a small cost between large logits.
+    greatest = stop_gradient(raw_max(logits, axis, keepdims=True))
+    spread = log(exp(logits - greatest).sum(axis))
+    costs = spread - (at_label(logits) - greatest.squeeze(axis))
     weights = None
     if of_class is not None:
-        weights = at_label(of_class.expand(scores.shape))
+        weights = at_label(of_class.expand(logits.shape))
         costs = costs * weights
     if smoothing != 0.0:
-        spread = -(scores if of_class is None else scores * of_class).sum(axis)
-        costs = costs * (1.0 - smoothing) + spread * _part(smoothing, scores.shape[axis])
+        of_all = unsqueeze(spread, axis) - (logits - greatest)
+        smooth = (of_all if of_class is None else of_all * of_class).sum(axis)
+        costs = costs * (1.0 - smoothing) + smooth * _part(smoothing, logits.shape[axis])
     if weights is not None and counts is not None:
         weights = where(counts, weights, 0.0)
     return places.guard(reduced(costs, reduction, counts, weights), "cross_entropy")
