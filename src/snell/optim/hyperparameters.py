@@ -1,10 +1,9 @@
 """Hyperparameters: the numbers of an optimizer, which live in its state.
 
-A transform's state has them under "hyperparameters", f32 scalars by name; where a number is an `LrSchedule`, the
+A transform's state has them under "hyperparameters", f64 scalars by name; where a number is an `LrSchedule`, the
 schedule's own numbers are a dict there.  They are inputs of the compiled step, so changing one compiles nothing.
 
-Arithmetic on them is f64.  A number between 0.5 and 1 is read as the decimal of seven places that it was rounded from:
-f32 tells all of these apart, and 1 - 0.999 would else be wrong in the fifth digit.
+Arithmetic on them is f64: in f32 1 - 0.999 would be wrong in the fifth digit.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import numpy as np
 
 from snell import trees
 from snell.errors import ConfigError
-from snell.frontend import Tensor, as_tensor, astype, exp2, less, log2, logical_and, where
+from snell.frontend import Tensor, as_tensor, astype, exp2, log2
 from snell.optim.lr_schedule.schedule import LrSchedule
 
 __all__ = [
@@ -35,7 +34,6 @@ Hyperparameter = float | LrSchedule
 Numbers = Mapping[str, Tensor]
 
 _KEY = "hyperparameters"
-_PLACES = 1e7
 
 
 def stored(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -48,26 +46,19 @@ def _stored(name: str, value: Any) -> Any:
 
 
 def as_number(name: str, value: Any) -> np.ndarray[Any, Any]:
-    """The value as an f32 scalar; ConfigError, with the name, for what is no number."""
+    """The value as an f64 scalar; ConfigError, with the name, for what is no number."""
     array = np.asarray(value)
     if array.shape != () or array.dtype.kind not in "iuf" or math.isnan(array):
         raise ConfigError(f"{name}: expected a number or an lr_schedule, received {value!r}")
-    return array.astype(np.float32)
+    return array.astype(np.float64)
 
 
 def evaluated(values: Mapping[str, Hyperparameter], state: Mapping[str, Any], step: Tensor) -> dict[str, Tensor]:
     """The hyperparameters as f64 scalars at `step` (f64, the number of updates made before this one)."""
     return {
-        name: value.at(state[name], step) if isinstance(value, LrSchedule) else _decimal(as_tensor(state[name]))
+        name: value.at(state[name], step) if isinstance(value, LrSchedule) else astype(as_tensor(state[name]), "f64")
         for name, value in values.items()
     }
-
-
-def _decimal(stored: Tensor) -> Tensor:
-    """The number as f64, with the digits that it had before it became f32."""
-    number = astype(stored, "f64")
-    is_near_one = logical_and(less(0.5, number), less(number, 1.0))
-    return where(is_near_one, astype(astype(number * _PLACES + 0.5, "i64"), "f64") / _PLACES, number)
 
 
 def raised(base: Tensor, exponent: Tensor) -> Tensor:
@@ -105,7 +96,7 @@ def _value(name: str, value: Any) -> Any:
         return as_number(name, value)
     if value.shape != ():
         raise ConfigError(f"{name}: expected one number, received a tensor of shape {value.shape}")
-    return astype(value, "f32")
+    return astype(value, "f64")
 
 
 def _found(state: Any) -> Iterator[tuple[trees.Path, trees.Path, Any]]:
