@@ -103,7 +103,12 @@ class _State:
         return node not in self.stored and not isinstance(node.op, Source)
 
     def stores(self, node: Node, usual: bool) -> bool:
-        """Whether to store a node that may as well be worked out where it is read."""
+        """Whether to store a node that may as well be worked out where it is read.
+
+        A mask of positions never is: stored, it would be no index to those that look up by it, and take a byte for each.
+        """
+        if equates_position(node):
+            return False
         return self.decide(Question.STORE, lambda: node_word(node, self.readers[node]), usual)
 
 
@@ -230,7 +235,7 @@ def _is_cut(state: _State, operand: Operand) -> bool:
     if _repeats(state, operand):
         return state.stores(node, usual=True)
     shared = len(state.readers[node]) > 1 and state.cost[node] >= 1.0
-    worth = shared and node not in state.frozen and node not in state.positional and not equates_position(node)
+    worth = shared and node not in state.frozen and node not in state.positional
     return worth and state.stores(node, usual=False)
 
 
@@ -268,7 +273,7 @@ def _joins(reader: Node, inside: dict[Node, None]) -> bool:
 def _repeats(state: _State, operand: Operand) -> bool:
     """An expensive element-wise value read by several consumers, or at many more points than it has."""
     node = operand.node
-    if node in state.frozen or state.cost[node] < _EXPENSIVE or equates_position(node):
+    if node in state.frozen or state.cost[node] < _EXPENSIVE:
         return False
     return len(state.readers[node]) > 1 or _elements(operand.shape) >= _MANY * _elements(node.shape)
 
@@ -291,8 +296,6 @@ def _visit_reduction(state: _State, node: Node) -> None:
         _store(state, operand.node)
     for candidate in _product_operands(state, operand):
         repeated = _elements(candidate.shape) >= _MANY * _elements(candidate.node.shape)
-        if equates_position(candidate.node):
-            continue  # stored, it would be no index to those that look up by it, and take a byte for each position
         if repeated and _core_cost(state, candidate, bound) > 0 and state.stores(candidate.node, usual=True):
             _store(state, candidate.node)
     _hold(state, node, node)

@@ -14,9 +14,10 @@ from snell.errors import FileFormatError
 from snell.llm.tokenizer.byte_level import spelled_bytes
 from snell.llm.tokenizer.merging import Merging, check_merges, merge_pairs
 from snell.llm.tokenizer.pre_tokenizers import PreTokenizer
+from snell.llm.tokenizer.string_index import StringIndex
 from snell.llm.tokenizer.token_kind import TokenKind
 from snell.llm.tokenizer.token_matcher import TokenMatcher
-from snell.llm.tokenizer.vocabulary import Index, Vocabulary
+from snell.llm.tokenizer.vocabulary import Vocabulary
 
 __all__ = ["BytePairBackend"]
 
@@ -28,7 +29,7 @@ _LONG_WORD = 64
 class BytePairBackend:
     """A ``Backend``; ``merges`` are pairs such as ``"Ġ t"``, best first; ``index`` finds them and the tokens."""
 
-    def __init__(self, vocabulary: Vocabulary, merges: Sequence[str], index: Index, cut: PreTokenizer) -> None:
+    def __init__(self, vocabulary: Vocabulary, merges: Sequence[str], index: StringIndex, cut: PreTokenizer) -> None:
         index.fact("merges", lambda: check_merges(merges))
         self._vocabulary = vocabulary
         self._merges = merges

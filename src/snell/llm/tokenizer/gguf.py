@@ -13,8 +13,9 @@ from snell.importers.gguf import MetadataValue
 from snell.llm.tokenizer.backend import Backend
 from snell.llm.tokenizer.parts import TokenizerParts
 from snell.llm.tokenizer.pre_tokenizers import PRE_TOKENIZERS, PreTokenizer
+from snell.llm.tokenizer.string_index import StringIndex
 from snell.llm.tokenizer.token_kind import TokenKind
-from snell.llm.tokenizer.vocabulary import Index, Vocabulary, flag, read_strings, read_vocabulary, special_id
+from snell.llm.tokenizer.vocabulary import Vocabulary, flag, read_strings, read_vocabulary, special_id
 
 # A file has one kind of tokenizer.
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ _BERT_UNKNOWN = 100
 _T5_UNKNOWN = 2
 
 
-def gguf_parts(metadata: Metadata, index: Index) -> tuple[Backend, TokenizerParts]:
+def gguf_parts(metadata: Metadata, index: StringIndex) -> tuple[Backend, TokenizerParts]:
     """The backend and the special tokens."""
     model = metadata.get("tokenizer.ggml.model")
     if model not in _MODELS:

@@ -13,9 +13,10 @@ from functools import lru_cache
 import numpy as np
 
 from snell.errors import FileFormatError
+from snell.llm.tokenizer.string_index import StringIndex
 from snell.llm.tokenizer.token_kind import TokenKind
 from snell.llm.tokenizer.token_matcher import TokenMatcher
-from snell.llm.tokenizer.vocabulary import Index, Vocabulary
+from snell.llm.tokenizer.vocabulary import Vocabulary
 
 __all__ = ["SentencePieceBackend", "byte_ids", "piece_bytes"]
 
@@ -33,7 +34,7 @@ class SentencePieceBackend:
     """
 
     def __init__(
-        self, vocabulary: Vocabulary, index: Index, add_space_prefix: bool, *, prefix_pieces: bool = True
+        self, vocabulary: Vocabulary, index: StringIndex, add_space_prefix: bool, *, prefix_pieces: bool = True
     ) -> None:
         self._vocabulary = vocabulary
         self._add_space_prefix = add_space_prefix

@@ -22,7 +22,7 @@ from snell.llm.tokenizer.backend import Backend
 from snell.llm.tokenizer.neighbours import Json, generation_ends, read_object, token_name
 from snell.llm.tokenizer.parts import TokenizerParts
 from snell.llm.tokenizer.sentence_piece import SentencePieceBackend
-from snell.llm.tokenizer.string_index import StringIndex
+from snell.llm.tokenizer.string_index import MadeIndex
 from snell.llm.tokenizer.stripping import Stripping
 from snell.llm.tokenizer.token_kind import TokenKind, end_tokens
 from snell.llm.tokenizer.unigram import UnigramBackend
@@ -60,7 +60,7 @@ def sentence_piece_parts(file: Path) -> tuple[Backend, TokenizerParts]:
             vocabulary, model.unknown, model.table, add_space_prefix=model.space_prefix, merge_spaces=model.merge_spaces
         )
     elif model.kind == _BPE and not model.table and not model.merge_spaces:
-        backend = SentencePieceBackend(vocabulary, StringIndex(), model.space_prefix, prefix_pieces=False)
+        backend = SentencePieceBackend(vocabulary, MadeIndex(), model.space_prefix, prefix_pieces=False)
     else:
         raise UnsupportedError(
             f"{file}: a SentencePiece model of kind {model.kind}, or BPE with a table of characters or merged spaces; "

@@ -1,6 +1,6 @@
 """What is found out about the texts of a vocabulary once: made for every process, or kept from one to the next.
 
-``StringIndex`` makes it; ``KeptIndex`` asks a cache first, under the identity of the file that the texts are from.
+``MadeIndex`` makes it; ``KeptIndex`` asks a cache first, under the identity of the file that the texts are from.
 """
 
 from __future__ import annotations
@@ -8,14 +8,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from snell.errors import FileFormatError
-from snell.llm.tokenizer.string_table import StringTable, table_bytes
+from snell.llm.tokenizer.string_table import StringTable, is_table, table_bytes
 
-__all__ = ["ByteCache", "KeptIndex", "StringIndex"]
+__all__ = ["ByteCache", "KeptIndex", "MadeIndex", "StringIndex"]
 
 
-class StringIndex:
+class StringIndex(Protocol):
     """Look-up tables of lists of texts, and facts about them, by the lists' keys."""
+
+    def table(self, key: str, strings: Sequence[str]) -> Mapping[str, int]:
+        """Every text → its place, the last one of several."""
+        ...
+
+    def fact(self, key: str, find: Callable[[], bool]) -> bool:
+        """What ``find`` says."""
+        ...
+
+
+class MadeIndex:
+    """A ``StringIndex`` that makes everything anew."""
 
     def table(self, key: str, strings: Sequence[str]) -> Mapping[str, int]:
         """Every text → its place, the last one of several."""
@@ -49,13 +60,9 @@ class KeptIndex:
     def table(self, key: str, strings: Sequence[str]) -> Mapping[str, int]:
         """Every text → its place, the last one of several."""
         data = self._cache.get(self._key("table", key))
-        if data is not None:
-            try:
-                return StringTable(strings, data)
-            except FileFormatError:
-                pass  # what is no table is made again
-        data = table_bytes(strings)
-        self._cache.put(self._key("table", key), data)
+        if data is None or not is_table(data, strings):
+            data = table_bytes(strings)
+            self._cache.put(self._key("table", key), data)
         return StringTable(strings, data)
 
     def fact(self, key: str, find: Callable[[], bool]) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 
 from snell.errors import FileFormatError
 
-__all__ = ["StringTable", "table_bytes"]
+__all__ = ["StringTable", "is_table", "table_bytes"]
 
 _HASH, _PLACE = np.dtype("<u8"), np.dtype("<i4")
 # About as many as take the time of making the dictionary of 100,000 texts.
@@ -27,9 +27,9 @@ class StringTable(Mapping[str, int]):
     """Every text of ``strings`` → its place there, the last one of several; ``data`` is what ``table_bytes`` made."""
 
     def __init__(self, strings: Sequence[str], data: bytes) -> None:
-        count, rest = divmod(len(data), _HASH.itemsize + _PLACE.itemsize)
-        if rest or count > len(strings):
+        if not is_table(data, strings):
             raise FileFormatError(f"expected a table of at most {len(strings)} texts, received {len(data)} bytes")
+        count = len(data) // (_HASH.itemsize + _PLACE.itemsize)
         self._strings = strings
         # A memoryview's elements are Python's integers, which `bisect` compares without NumPy.
         self._hashes = memoryview(data)[: count * _HASH.itemsize].cast("Q")
@@ -71,6 +71,12 @@ class StringTable(Mapping[str, int]):
     @cached_property
     def _dictionary(self) -> dict[str, int]:
         return {text: place for place, text in enumerate(self._strings)}
+
+
+def is_table(data: bytes, strings: Sequence[str]) -> bool:
+    """Whether bytes may be the table of these strings."""
+    count, rest = divmod(len(data), _HASH.itemsize + _PLACE.itemsize)
+    return not rest and count <= len(strings)
 
 
 def table_bytes(strings: Sequence[str]) -> bytes:

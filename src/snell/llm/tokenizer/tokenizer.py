@@ -19,9 +19,8 @@ from snell.importers.gguf import MetadataValue
 from snell.llm.tokenizer.backend import Backend
 from snell.llm.tokenizer.gguf import gguf_parts
 from snell.llm.tokenizer.parts import TokenizerParts
-from snell.llm.tokenizer.string_index import StringIndex
+from snell.llm.tokenizer.string_index import MadeIndex, StringIndex
 from snell.llm.tokenizer.token_matcher import TokenMatcher
-from snell.llm.tokenizer.vocabulary import Index
 
 if TYPE_CHECKING:
     from snell.llm.tokenizer import hugging_face, sentence_piece_file
@@ -51,12 +50,12 @@ class Tokenizer:
         return cls(backend, parts, TokenMatcher(parts.control, parts.stripping))
 
     @classmethod
-    def from_gguf(cls, metadata: Mapping[str, MetadataValue], index: Index | None = None) -> Tokenizer:
+    def from_gguf(cls, metadata: Mapping[str, MetadataValue], index: StringIndex | None = None) -> Tokenizer:
         """The tokenizer that a GGUF file's metadata describes; an unknown kind is an ``UnsupportedError``.
 
         ``index`` finds tokens by their texts; it may be one that keeps what it makes.
         """
-        return cls.from_parts(*gguf_parts(metadata, index or StringIndex()))
+        return cls.from_parts(*gguf_parts(metadata, index or MadeIndex()))
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Tokenizer:

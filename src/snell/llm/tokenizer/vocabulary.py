@@ -11,14 +11,13 @@ import numpy.typing as npt
 
 from snell.errors import FileFormatError
 from snell.importers.gguf import MetadataValue, StringArray
-from snell.llm.tokenizer.string_index import KeptIndex, StringIndex
+from snell.llm.tokenizer.string_index import StringIndex
 from snell.llm.tokenizer.stripping import Stripping, gguf_stripping
 from snell.llm.tokenizer.token_kind import TokenKind, end_tokens
 
-__all__ = ["Index", "Vocabulary", "flag", "read_strings", "read_vocabulary", "special_id"]
+__all__ = ["Vocabulary", "flag", "read_strings", "read_vocabulary", "special_id"]
 
 Metadata = Mapping[str, MetadataValue]
-Index = StringIndex | KeptIndex
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,7 +37,7 @@ class Vocabulary:
         return {self.texts[id_]: id_ for id_ in chosen}
 
 
-def read_vocabulary(metadata: Metadata, index: Index) -> Vocabulary:
+def read_vocabulary(metadata: Metadata, index: StringIndex) -> Vocabulary:
     """The vocabulary that ``tokenizer.ggml.*`` describes."""
     texts = read_strings(metadata, "tokenizer.ggml.tokens")
     ids = index.table("tokens", texts)
