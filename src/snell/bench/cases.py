@@ -38,6 +38,8 @@ HEADS, HEAD_DIM = 12, 64
 LONGEST_OF_PEERS = 4096
 MINILM_LAYERS, MINILM_DIM, MINILM_HIDDEN = 6, 384, 1536
 DECODED_TOKENS = 32
+# Of a process that is measured as a whole, from its start to its end.
+GENERATED_TOKENS, GENERATING_CONTEXT = 64, 2048
 
 
 class FusedLine(StrEnum):

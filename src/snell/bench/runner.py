@@ -217,11 +217,12 @@ def _take_turns(
 
 
 def _repeats(case: Case, options: Options) -> int:
-    return options.slow_repeats if _is_slow(case) else options.repeats
+    """A few readings where each compiles a model or loads a server."""
+    return options.slow_repeats if _is_slow(case) and not isinstance(case, Llm) else options.repeats
 
 
 def _is_slow(case: Case) -> bool:
-    """Whether one reading starts a process or compiles a model, so that it is taken a few times only."""
+    """Whether one reading starts a process or compiles a model, so that none is taken to warm up."""
     match case:
         case Startup(figure=figure):
             return figure is not StartupFigure.CALL

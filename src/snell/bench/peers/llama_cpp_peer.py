@@ -10,7 +10,7 @@ from pathlib import Path
 from llama_cpp import Llama
 
 from snell.bench.arrays import F32
-from snell.bench.cases import Case, LlmFigure, Quality, Startup, StartupFigure
+from snell.bench.cases import GENERATED_TOKENS, GENERATING_CONTEXT, Case, LlmFigure, Quality, Startup, StartupFigure
 from snell.bench.cases import Llm as LlmCase
 from snell.bench.models import model_path
 from snell.bench.peers.child import peak_memory, seconds_until_reported
@@ -42,7 +42,7 @@ def prepare(case: Case, threads: int) -> Program:
             source = _source(case, threads, further=0)
             return Gauge(lambda: seconds_until_reported(source, process_environment()))
         case LlmCase(figure=LlmFigure.MEMORY):
-            source = _source(case, threads, further=32)
+            source = _source(case, threads, further=GENERATED_TOKENS)
             return Gauge(lambda: peak_memory(source, process_environment()))
         case LlmCase():
             return _evaluation(case, threads)
@@ -98,4 +98,6 @@ def _logits(path: Path, threads: int) -> Logits:
 
 
 def _source(case: LlmCase, threads: int, *, further: int) -> str:
-    return _GENERATE.format(path=str(model_path(case.model)), context=CONTEXT, threads=threads, further=further)
+    return _GENERATE.format(
+        path=str(model_path(case.model)), context=GENERATING_CONTEXT, threads=threads, further=further
+    )

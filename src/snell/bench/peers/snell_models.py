@@ -5,7 +5,7 @@ import tempfile
 import numpy as np
 
 import snell as sn
-from snell.bench.cases import Bert, Llm, LlmFigure, StartupFigure
+from snell.bench.cases import GENERATED_TOKENS, GENERATING_CONTEXT, Bert, Llm, LlmFigure, StartupFigure
 from snell.bench.minilm import MiniLM, minilm_weights, token_ids
 from snell.bench.models import model_path
 from snell.bench.peers.child import peak_memory, reading, seconds_until_reported
@@ -24,7 +24,7 @@ report(time.perf_counter() - start)
 
 _GENERATE = """
 from snell.llm import load
-model = load({path!r}, threads={threads})
+model = load({path!r}, context={context}, threads={threads})
 chunks = model.generate("The capital of France is", max_tokens={tokens}, temperature=0.0, stream=True)
 next(iter(chunks))
 report(0)
@@ -52,13 +52,18 @@ def language_model(case: Llm, threads: int) -> Program:
     """Figures of generating with a GGUF model."""
     match case.figure:
         case LlmFigure.FIRST_TOKEN:
-            source = _GENERATE.format(path=str(model_path(case.model)), threads=threads, tokens=1)
+            source = _generating(case, threads, 1)
             return Gauge(lambda: seconds_until_reported(source, process_environment()))
         case LlmFigure.MEMORY:
-            source = _GENERATE.format(path=str(model_path(case.model)), threads=threads, tokens=32)
+            source = _generating(case, threads, GENERATED_TOKENS)
             return Gauge(lambda: peak_memory(source, process_environment()))
         case _:
             return _generation(case, threads)
+
+
+def _generating(case: Llm, threads: int, tokens: int) -> str:
+    path = str(model_path(case.model))
+    return _GENERATE.format(path=path, context=GENERATING_CONTEXT, threads=threads, tokens=tokens)
 
 
 def _generation(case: Llm, threads: int) -> Gauge:
