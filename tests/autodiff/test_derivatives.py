@@ -11,6 +11,9 @@ import torch
 
 import snell as sn
 from snell.errors import DTypeError, GraphError, OutOfRangeError, ShapeError
+from snell.graph.node import Graph
+from snell.graph.primitives import SumReduce
+from snell.graph.scan import Scan
 
 RNG = np.random.default_rng(3)
 X, W = RNG.normal(size=(3, 4)), RNG.normal(size=(4, 5))
@@ -145,6 +148,37 @@ def test_second_derivatives_go_through_a_scan() -> None:
 def test_the_backward_pass_of_a_scan_holds_one_carry_a_step() -> None:
     graphs = [sn.frontend.trace(sn.grad(recurrent), [np.zeros((4, 4)), np.zeros((n, 4))]).graph for n in (3, 300)]
     assert len(graphs[0].nodes()) == len(graphs[1].nodes())
+
+
+def scans(function: Callable[..., Any], *arrays: np.ndarray) -> list[Graph]:
+    """The bodies of the loops in a traced function."""
+    nodes = sn.frontend.trace(function, list(arrays)).graph.nodes()
+    return list(dict.fromkeys(node.op.loop.body for node in nodes if isinstance(node.op, Scan)))
+
+
+def test_a_loop_that_an_auxiliary_result_reads_too_runs_once_forward() -> None:
+    def with_aux(w: sn.Tensor, xs: sn.Tensor) -> tuple[sn.Tensor, sn.Tensor]:
+        value = recurrent(w, xs)
+        return value, 2 * value
+
+    assert len(scans(sn.value_and_grad(with_aux, has_aux=True), np.zeros((4, 4)), np.zeros((3, 4)))) == 2
+
+
+def test_the_backward_pass_of_a_scan_reads_long_sums_and_adds_up_weights_afterwards() -> None:
+    def recurrent(w: sn.Tensor, xs: sn.Tensor) -> sn.Tensor:
+        return sn.scan(lambda h, x: (sn.tanh(h @ w + x), None), sn.zeros((2, 16), "f64"), xs)[0].sum()
+
+    w, xs = RNG.normal(size=(16, 16)), RNG.normal(size=(5, 2, 16))
+    for body in scans(sn.grad(recurrent), w, xs):
+        assert sum(isinstance(node.op, SumReduce) for node in body.nodes()) == 1  # h @ w, and its cotangent's @ wᵀ
+
+    def expected(w: torch.Tensor) -> torch.Tensor:
+        h = torch.zeros((2, 16), dtype=torch.float64)
+        for x in torch.tensor(xs):
+            h = torch.tanh(h @ w + x)
+        return h.sum()
+
+    close(run(sn.grad(recurrent), w, xs), torch_gradients(expected, w)[0])
 
 
 def test_one_gradient_program_serves_every_batch() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 from tests.compiler.programs import THREADS, lowered, spec
 
 import snell as sn
@@ -11,7 +13,7 @@ from snell.compiler.compile import Options, compile_graph
 from snell.compiler.lowered import RepeatStep
 from snell.frontend import trace
 from snell.loops.build import BuiltKernel
-from snell.runtime.program import Program, Repeat, Role
+from snell.runtime.program import Call, Program, Repeat, Role
 from snell.targets import AVX2
 
 
@@ -56,3 +58,34 @@ def _bytes(program: Program, slot: int) -> tuple[int, int]:
     buffer = program.buffers[slot]
     assert buffer.offset is not None
     return buffer.offset.constant, buffer.offset.constant + buffer.nbytes.constant
+
+
+def test_what_no_step_changes_is_packed_once_before_the_outermost_loop_that_leaves_it():
+    rng = np.random.default_rng(0)
+    h, w = (rng.standard_normal(shape).astype(np.float32) / 16 for shape in ((64, 256), (256, 256)))
+
+    def function(h: sn.Tensor, w: sn.Tensor) -> sn.Tensor:
+        def outer(h: sn.Tensor, _: None) -> tuple[sn.Tensor, None]:
+            return sn.scan(lambda h, _: (sn.tanh(h @ w), None), h, length=3)[0], None
+
+        return sn.scan(outer, h, length=2)[0]
+
+    compiled = sn.compile(function)
+    expected = h.astype(np.float64)
+    for _ in range(6):
+        expected = np.tanh(expected @ w)
+    np.testing.assert_allclose(np.asarray(compiled(h, w)), expected, atol=1e-5)
+    program = compiled.explain().compilation.assembled.program
+    (packing, loop) = program.steps[-2:]
+    assert isinstance(packing, Call)
+    assert isinstance(loop, Repeat)
+    (packed,) = set(packing.buffers) - set(program.slots(Role.INPUT))
+    assert packed in {slot for call in _inner_calls(loop) for slot in call.buffers}
+
+
+def _inner_calls(repeat: Repeat) -> Iterator[Call]:
+    for step in repeat.steps:
+        if isinstance(step, Repeat):
+            yield from _inner_calls(step)
+        elif isinstance(step, Call):
+            yield step

@@ -1,27 +1,31 @@
 """The VJP of a loop: the same number of steps, backwards, each computing its own step again from the carry it had.
 
-    forward    carry_t+1, made_t = body(carry_t, row_t, invariants)                    keeps carry_t
-    backward   (c̄_t, r̄_t, ī += …) = VJP of body at (carry_t, row_t, invariants) on (c̄_t+1, m̄_t)
+    forward    carry_t+1, made_t = body(carry_t, row_t, invariants)                    keeps carry_t, and s_t
+    backward   (c̄_t, r̄_t, ī += …) = VJP of body at (carry_t, row_t, invariants) on (c̄_t+1, m̄_t), reading s_t
 
-Time is O(T); what is kept is one carry a step, whatever the body computes in between.
+Time is O(T).  What is kept is a step's carry and its long sums s_t, as those of products of matrices: reading one costs less
+than its terms.  The rest of a step is computed again.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from snell.autodiff.step_products import Known, StepProduct, split_products
 from snell.graph.node import Builder, Graph, Node, Operand, full_view
-from snell.graph.primitives import Input
+from snell.graph.primitives import Input, SumReduce
 from snell.graph.replay import Replay, stored
 from snell.graph.scan import Loop, Scan
 from snell.graph.value import Value
 from snell.symbolic import View, as_expr, coordinates
 
 __all__ = ["loop_cotangents", "with_kept_carries"]
+
+_LONG = 8  # terms of a sum that is kept
 
 PullBack = Callable[
     [Builder, Sequence[Operand], Sequence[Operand | None], Sequence[Node]],
@@ -51,13 +55,22 @@ def _inputs(loop: Loop) -> dict[str, Node]:
 
 
 def _keeping(loop: Loop) -> Loop:
-    """The loop with a made row for each carry that its body reads, unless it has one."""
+    """The loop with a made row for each carry that its body reads and for each long sum, unless it has one."""
     inputs = _inputs(loop)
     made = [operand for _, operand in loop.body.outputs[loop.carries :]]
     read = [full_view(inputs[name]) for name in loop.carry_names() if name in inputs]
+    read += [full_view(node) for node in loop.body.nodes() if _is_long_sum(node)]
     missing = [operand for operand in read if operand not in made]
     named = tuple((f"made{len(made) + k}", operand) for k, operand in enumerate(missing))
     return replace(loop, body=replace(loop.body, outputs=(*loop.body.outputs, *named)))
+
+
+def _is_long_sum(node: Node) -> bool:
+    """Whether to read a value takes less than to add it up; an extent that is not known counts as long."""
+    if not isinstance(node.op, SumReduce) or not node.dtype.is_float:
+        return False
+    extents = [node.operands[0].shape[axis] for axis in node.op.axes]
+    return math.prod(extent if isinstance(extent, int) else _LONG for extent in extents) >= _LONG
 
 
 def loop_cotangents(
@@ -105,7 +118,29 @@ class _Backward:
             if name in stand_ins and (wanted[k] or k < self.forward.carries) and stand_ins[name][1].dtype.is_float
         ]  # fmt: skip
         _, found = pull(self.inside, outputs, seeds, [stand_ins[names[k]][1] for k in sought])
-        self._collect(dict(zip(sought, found, strict=True)), wanted)
+        self._collect(dict(zip(sought, self._from_kept(replay, found), strict=True)), wanted)
+
+    def _from_kept(self, replay: Replay, found: Sequence[Operand | None]) -> list[Operand | None]:
+        """The cotangents, reading the long sums of the step that they need where they would compute them again."""
+        sums = {
+            replay.made[node].node: node
+            for node in self.forward.body.nodes()
+            if _is_long_sum(node) and node in replay.made
+        }
+        known: dict[Node, Operand] = {}
+        stack = [operand.node for operand in found if operand is not None]
+        seen: set[Node] = set()
+        while stack:
+            node = stack.pop()
+            if node in seen:
+                continue
+            seen.add(node)
+            if node in sums:
+                known[node] = full_view(self._row(full_view(node), self._flipped(self._kept(sums[node]))))
+            else:
+                stack += [operand.node for operand in node.operands]
+        again = Replay(self.inside, known)
+        return [None if operand is None else again(operand) for operand in found]
 
     def _step_inputs(self) -> dict[str, tuple[Node, Node]]:
         """Each input that the body reads, and what stands for it in the body of the loop that walks back."""
@@ -124,9 +159,10 @@ class _Backward:
             found[name] = node, made
         return found
 
-    def _kept(self, carry: Node) -> Operand:
+    def _kept(self, node: Node) -> Operand:
+        """A value of every step, which the forward loop keeps."""
         made = [operand for _, operand in self.forward.body.outputs[self.forward.carries :]]
-        result = self.forward.carries + made.index(full_view(carry))
+        result = self.forward.carries + made.index(full_view(node))
         return full_view(self.outside.add(Scan(self.forward, result), self.operands))
 
     def _flipped(self, operand: Operand) -> Operand:

@@ -28,17 +28,20 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class StepProduct:
-    """A sum of products in the body of a loop: two factors in the coordinates of the products, and the summed axes."""
+    """A sum of products in the body of a loop: two factors in the coordinates of the products, the summed axes, and how
+    the sum is seen."""
 
     factors: tuple[Operand, Operand]
     axes: tuple[int, ...]
+    view: View
 
     def over_all_steps(self, builder: Builder, length: Size, outside: Callable[[Node], Known]) -> Operand:
         """The sum over the steps too; `outside` gives what a node of the body is outside of the loop."""
         shape = (length, *self.factors[0].shape)
         seen = [self._seen(factor, shape, outside(factor.node)) for factor in self.factors]
         product = builder.add(Mul(), seen)
-        return full_view(builder.add(SumReduce((0, *(axis + 1 for axis in self.axes))), [full_view(product)]))
+        summed = builder.add(SumReduce((0, *(axis + 1 for axis in self.axes))), [full_view(product)])
+        return Operand(summed, self.view)
 
     def _seen(self, factor: Operand, shape: tuple[Size, ...], known: Known) -> Operand:
         step, *places = coordinates(shape)
@@ -49,19 +52,21 @@ class StepProduct:
 
 
 def split_products(cotangent: Operand) -> tuple[list[StepProduct], list[Operand]]:
-    """The terms of a cotangent: sums of products of something smaller, and whatever else is added to them."""
-    if not cotangent.is_whole:
-        return [], [cotangent]
+    """The terms of a cotangent: sums of products of something smaller, and whatever else is added to them.
+
+    Any view of a sum is the sum of the views.
+    """
     node = cotangent.node
     if isinstance(node.op, Add):
-        parts = [split_products(operand) for operand in node.operands]
+        seen = [Operand(operand.node, operand.view.then(cotangent.view)) for operand in node.operands]
+        parts = [split_products(operand) for operand in seen]
         products = [product for found, _ in parts for product in found]
         return (products, [rest for _, others in parts for rest in others]) if products else ([], [cotangent])
-    product = _product(node)
+    product = _product(node, cotangent.view)
     return ([], [cotangent]) if product is None else ([product], [])
 
 
-def _product(node: Node) -> StepProduct | None:
+def _product(node: Node, view: View) -> StepProduct | None:
     """An outer product summed over more: each factor lacks an axis of the result, so it is smaller."""
     if not isinstance(node.op, SumReduce):
         return None
@@ -74,7 +79,7 @@ def _product(node: Node) -> StepProduct | None:
     )
     if any(kept <= _axes(factor) for factor in (first, second)):
         return None
-    return StepProduct((first, second), node.op.axes)
+    return StepProduct((first, second), node.op.axes, view)
 
 
 def _axes(operand: Operand) -> frozenset[Axis]:

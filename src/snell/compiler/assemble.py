@@ -4,7 +4,8 @@ Lifetimes are counted in calls.  What a repetition reads from outside it, and wh
 of it; what one of its steps makes and reads is alive between the two.
 
 Frozen operands that kernels want packed are made by a second program, run once when the weights are bound; what it
-makes enters the main program as frozen buffers.
+makes enters the main program as frozen buffers.  What only the steps of a repetition find frozen is packed before the
+outermost repetition that leaves it as it is.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from snell.compiler.checks import CheckOutput
-from snell.compiler.lowered import CarryTensors, Lowered, RepeatStep, SideBySide, Step
+from snell.compiler.lowered import CarryTensors, Lowered, RepeatStep, SideBySide, Step, kernels_of
 from snell.dtypes import u8
 from snell.graph.graph_inputs import input_operations
 from snell.graph.primitives import Input
@@ -33,7 +34,7 @@ __all__ = ["assemble"]
 
 def assemble(lowered: Lowered, checks: Sequence[CheckOutput], compiler: KernelCompiler) -> Assembled:
     """Programs for lowered kernels; `main` is compiled by the runtime."""
-    prepares = list(dict.fromkeys(p for kernel in lowered.kernels for p in kernel.prepares))
+    prepares = list(dict.fromkeys(p for kernel in lowered.kernels for p in kernel.prepares if _copies_weights(p)))
     inputs = input_operations(lowered.graph)
     main = _Assembly(compiler, inputs, lowered.graph.dims())
     main.outputs = {name for name, _ in lowered.graph.outputs} - {n for c in checks for n in (c.failures, c.value)}
@@ -85,6 +86,7 @@ class _Assembly:
     outputs: set[str] = field(default_factory=set[str])
     aliases: dict[Tensor, Tensor] = field(default_factory=dict[Tensor, Tensor])
     slots: dict[str, BufferSlot] = field(default_factory=dict[str, BufferSlot])
+    copies: set[str] = field(default_factory=set[str])
     time: int = 0
     checks: list[CheckOutput] = field(default_factory=list[CheckOutput])
     lives: dict[str, tuple[Expr, int, int]] = field(default_factory=dict[str, tuple[Expr, int, int]])
@@ -124,12 +126,25 @@ class _Assembly:
         for step in steps:
             match step:
                 case RepeatStep():
+                    made += self._steady_copies(step)
                     made.append(self._repetition(step))
                 case SideBySide():
                     made += self._side_by_side(step)
                 case BuiltKernel():
                     made += self._kernel(step)
         return tuple(made)
+
+    def _steady_copies(self, step: RepeatStep) -> list[_NamedCall]:
+        """The packed copies that kernels of a repetition read, where all of its steps copy the same."""
+        changing = set(_step_tensors(step))
+        made: list[_NamedCall] = []
+        for prepare in dict.fromkeys(p for kernel in kernels_of((step,)) for p in kernel.prepares):
+            *sources, packed = prepare.tensors
+            if _copies_weights(prepare) or packed.name in self.copies or changing & set(sources):
+                continue
+            self.copies.add(packed.name)
+            made += self._kernel(prepare)
+        return made
 
     def _repetition(self, step: RepeatStep) -> _NamedRepeat:
         begin = self.time
@@ -234,7 +249,7 @@ class _Assembly:
     def _role(self, tensor: Tensor, operation: Input | None) -> Role:
         if tensor.name in self.outputs:
             return Role.OUTPUT
-        if tensor.frozen or (operation is not None and operation.frozen):
+        if (tensor.frozen and tensor.name not in self.copies) or (operation is not None and operation.frozen):
             return Role.FROZEN
         return Role.INPUT if operation is not None else Role.ARENA
 
@@ -245,6 +260,21 @@ class _Assembly:
         for name, offset in placed.offsets.items():
             slot = self.slots[name]
             self.slots[name] = BufferSlot(name, slot.role, slot.dtype, slot.shape, offset, None, slot.stored_bytes)
+
+
+def _copies_weights(prepare: BuiltKernel) -> bool:
+    """Whether what is packed is there before the first call."""
+    return all(source.frozen for source in prepare.tensors[:-1])
+
+
+def _step_tensors(step: RepeatStep) -> Iterator[Tensor]:
+    """What has another value in each step."""
+    yield from (tensor for carry in step.carries for tensor in (carry.before, carry.after))
+    yield from (row.row for row in step.rows)
+    yield from (tensor for kernel in kernels_of(step.steps) for tensor in kernel.writes)
+    for inner in step.steps:
+        if isinstance(inner, RepeatStep):
+            yield from _step_tensors(inner)
 
 
 def _indexed(step: _NamedStep, index: dict[str, int]) -> runtime.Step:

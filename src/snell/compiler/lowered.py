@@ -35,6 +35,7 @@ __all__ = [
     "RowTensors",
     "SideBySide",
     "Step",
+    "kernels_of",
     "renamed_step",
 ]
 
@@ -115,12 +116,12 @@ class Lowered:
     @property
     def kernels(self) -> tuple[BuiltKernel, ...]:
         """Every kernel, those of repetitions once."""
-        return tuple(_kernels(self.steps))
+        return tuple(kernels_of(self.steps))
 
     @property
     def own_kernels(self) -> tuple[BuiltKernel, ...]:
         """The kernels of `groups`, in their order: every kernel but those of repetitions."""
-        return tuple(_kernels(step for step in self.steps if not isinstance(step, RepeatStep)))
+        return tuple(kernels_of(step for step in self.steps if not isinstance(step, RepeatStep)))
 
     def definitions(self) -> tuple[Definition, ...]:
         """The program as definitions over its own tensors, without those of repetitions."""
@@ -184,7 +185,8 @@ def _tensors(kernel: BuiltKernel) -> tuple[Tensor, ...]:
     return (*kernel.tensors, *(tensor for prepare in kernel.prepares for tensor in prepare.tensors))
 
 
-def _kernels(steps: Iterable[Step]) -> Iterator[BuiltKernel]:
+def kernels_of(steps: Iterable[Step]) -> Iterator[BuiltKernel]:
+    """The kernels of steps in order, those of repetitions once."""
     for step in steps:
         match step:
             case BuiltKernel():
@@ -192,4 +194,4 @@ def _kernels(steps: Iterable[Step]) -> Iterator[BuiltKernel]:
             case SideBySide():
                 yield from step.kernels
             case RepeatStep():
-                yield from _kernels(step.steps)
+                yield from kernels_of(step.steps)

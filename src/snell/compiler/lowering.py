@@ -28,8 +28,9 @@ from snell.compiler.lowered import (
     renamed_check,
     renamed_step,
 )
-from snell.graph.node import Graph, Node
+from snell.graph.node import Builder, Graph, Node, full_view
 from snell.graph.primitives import Input, Structured
+from snell.graph.replay import Replay
 from snell.graph.scan import Loop, Repetition, Scan, repetitions
 from snell.loops.build import BuiltKernel, PlanSource, build_kernel
 from snell.loops.dispatches import dispatches
@@ -216,7 +217,7 @@ def _repeated(scan: Repetition, name: str, tensors: Mapping[Node, Tensor], passe
     """The scan's body lowered, on the tensors of the graph around it."""
     loop = scan.loop
     results = {node.op.result: tensors[node] for node in scan.results if isinstance(node.op, Scan)}
-    body, checks = with_check_outputs(_needed(loop, results))
+    body, checks = with_check_outputs(_with_steady_inputs(_needed(loop, results), loop))
     lowered = _lowered(body, passes)
     operands = [tensors[operand.node] for operand in scan.operands]
     carries = [_carry(loop, k, name, operands[k], results.get(k)) for k in range(loop.carries)]
@@ -245,6 +246,21 @@ def _needed(loop: Loop, results: Mapping[int, Tensor]) -> Graph:
         if k < loop.carries or k in results
     )
     return Graph(outputs, loop.body.checks)
+
+
+def _with_steady_inputs(body: Graph, loop: Loop) -> Graph:
+    """The body with the inputs that no step changes as frozen ones: what copies them does it once, before the loop."""
+    builder, known = Builder(), {}
+    steady = loop.inputs[loop.carries + loop.rows :]
+    for node in body.inputs():
+        if isinstance(node.op, Input) and node.op.name in steady:
+            known[node] = full_view(builder.add(replace(node.op, frozen=True)))
+    replay = Replay(builder, known)
+    outputs = tuple((name, replay(operand)) for name, operand in body.outputs)
+    checks = tuple(
+        replace(check, condition=replay(check.condition), value=replay(check.value)) for check in body.checks
+    )
+    return Graph(outputs, checks)
 
 
 def _carry(loop: Loop, place: int, name: str, initial: Tensor, result: Tensor | None) -> CarryTensors:

@@ -110,15 +110,15 @@ class _Linear:
         captured = Captured.of(function, primals)
         main, aux = _with_aux(captured.result) if has_aux else (captured.result, ())
         outputs, extra = Leaves.of(main, "result"), Leaves.of(aux, "aux")
-        operands = [tensor.operand for tensor in outputs.tensors]
-        seeds = tuple(captured.input(operand) for operand in operands)
+        operands = [tensor.operand for tensor in (*outputs.tensors, *extra.tensors)]
+        own = len(outputs.tensors)
+        seeds = tuple(captured.input(operand) for operand in operands[:own])
+        given = [seed if seed.dtype.is_float else None for seed in seeds] + [None] * len(extra.tensors)
         inputs = [tensor.operand.node for tensor in captured.stand_ins]
-        kept, found = pulled_back(
-            captured.trace.builder, operands, [s if s.dtype.is_float else None for s in seeds], inputs
-        )
-        moved = captured.moved([*kept, *(t.operand for t in extra.tensors)], captured.home, {})
-        result = trees.unflatten(outputs.structure, moved[: len(kept)])
-        aux = trees.unflatten(extra.structure, moved[len(kept) :])
+        kept, found = pulled_back(captured.trace.builder, operands, given, inputs)
+        moved = captured.moved(kept, captured.home, {})
+        result = trees.unflatten(outputs.structure, moved[:own])
+        aux = trees.unflatten(extra.structure, moved[own:])
         return _Linear(captured, seeds, tuple(found), outputs, result, aux)
 
     def pull(self, cotangent: Any) -> Any:
