@@ -28,7 +28,7 @@ from snell.compiler.lowered import (
     renamed_check,
     renamed_step,
 )
-from snell.graph.node import Builder, Graph, Node, full_view
+from snell.graph.node import Builder, Graph, Node, Operand, full_view
 from snell.graph.primitives import Input, Structured
 from snell.graph.replay import Replay
 from snell.graph.scan import Loop, Repetition, Scan, repetitions
@@ -36,6 +36,7 @@ from snell.loops.build import BuiltKernel, PlanSource, build_kernel
 from snell.loops.dispatches import dispatches
 from snell.loops.group_word import group_word, stage_word
 from snell.loops.grouping import Group, group_stages
+from snell.loops.layouts import in_reading_order
 from snell.loops.narrow import narrow_products
 from snell.loops.plan import HEURISTICS
 from snell.loops.reorder import reorder_results
@@ -171,7 +172,7 @@ def _grouped(
     program: tuple[Instance, ...], kept: list[Tensor], updated: frozenset[Tensor], passes: _Passes
 ) -> list[Group]:
     with passes.times.measure("stages"):
-        stages = _stages(program)
+        stages = in_reading_order(_stages(program), {*kept, *updated})
         if passes.narrows:
             stages = round_rows(stages, passes.target)
             stages = narrow_products(stages, {*kept, *updated}, passes.target)
@@ -250,7 +251,7 @@ def _needed(loop: Loop, results: Mapping[int, Tensor]) -> Graph:
 
 def _with_steady_inputs(body: Graph, loop: Loop) -> Graph:
     """The body with the inputs that no step changes as frozen ones: what copies them does it once, before the loop."""
-    builder, known = Builder(), {}
+    builder, known = Builder(), dict[Node, Operand]()
     steady = loop.inputs[loop.carries + loop.rows :]
     for node in body.inputs():
         if isinstance(node.op, Input) and node.op.name in steady:

@@ -175,7 +175,7 @@ def _aligned(group: _Growing, stage: Stage) -> Stage:
     for item in stage.loads():
         assert isinstance(item.op, Load)
         for written, read in zip(places.get(item.op.tensor, ()), item.op.indices, strict=False):
-            own = _lone_axis(read)
+            own = read.lone_axis()
             if own is None or own not in stage.axes or own in parts or len(written.axes()) < 2:
                 continue
             if written.substitute({a: as_expr(a.extent) - 1 for a in written.axes()}) + 1 == as_expr(own.extent):  # type: ignore[arg-type]
@@ -184,14 +184,6 @@ def _aligned(group: _Growing, stage: Stage) -> Stage:
                 place = written.substitute({a: as_expr(b) for a, b in fresh.items()})  # type: ignore[arg-type]
                 parts[own] = (tuple(fresh[a] for a in ordered), place)
     return split_stage(stage, parts) if parts else stage
-
-
-def _lone_axis(expression: Expr) -> Axis | None:
-    if len(expression.terms) == 1 and not expression.constant:
-        (monomial, coefficient) = expression.terms[0]
-        if coefficient == 1 and len(monomial) == 1 and isinstance(monomial[0], Axis):
-            return monomial[0]
-    return None
 
 
 def _pays(stages: Sequence[Stage], group: _Growing, outer: tuple[Axis, ...], target: Target, threads: int) -> bool:

@@ -70,7 +70,7 @@ def is_packed_once(item: Term) -> bool:
 def load_price(stage: Stage, item: Term, vector: Axis, unrolled: Axis | None, lanes: int, target: Target) -> float:
     """Loads that one load amounts to: gathers take one a lane, rows far apart cost translations and cache lines.
 
-    Where few rows of the tile share it, an operand is streamed through in passes, and lines do not wait to be used again.
+    Where few rows share it, an operand is streamed through in passes, and lines do not wait to be used again.
     """
     access = access_of(item)
     if not access.is_vector(vector):
@@ -82,16 +82,21 @@ def load_price(stage: Stage, item: Term, vector: Axis, unrolled: Axis | None, la
     jump = max(jumps.values(), default=0.0)
     if jump < LONG_JUMP:
         return 1.0
-    if unrolled is None or stage.extent(unrolled) < MANY_ROWS:
+    if not shared and _rows_sharing(stage, item) < MANY_ROWS:
         return _FAR
-    rows = min(PASS_LENGTH, math.prod(stage.extent(axis) for axis in stage.reduced if jumps[axis] >= LONG_JUMP))
+    held = min(PASS_LENGTH, math.prod(stage.extent(axis) for axis in stage.reduced if jumps[axis] >= LONG_JUMP))
     price = _FAR if jump < _PAGE else _FARTHER
-    if rows > _rows_held(target.l2_bytes, target.l2_ways, jump):
+    if held > _rows_held(target.l2_bytes, target.l2_ways, jump):
         price = _FAR_CONFLICT
-    elif rows > _rows_held(target.l1_bytes, target.l1_ways, jump):
+    elif held > _rows_held(target.l1_bytes, target.l1_ways, jump):
         price = _CONFLICT
-    adjacent = shared and access.stride(unrolled) == 1.0
+    adjacent = shared and unrolled is not None and access.stride(unrolled) == 1.0
     return 1.0 + (price - 1.0) / 2 if adjacent else price
+
+
+def _rows_sharing(stage: Stage, item: Term) -> float:
+    """How many rows of the result use the same lanes of an operand."""
+    return math.prod(stage.extent(axis) for axis in stage.axes if axis not in item.free)
 
 
 def _rows_held(cache_bytes: int, ways: int, jump: float) -> float:

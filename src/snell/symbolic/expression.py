@@ -184,6 +184,14 @@ class Expr(Arithmetic):
         """The run-time sizes the value depends on."""
         return frozenset(atom for atom in self.atoms() if isinstance(atom, Dim))
 
+    def lone_axis(self) -> Axis | None:
+        """The axis that the expression is, None where it is anything else."""
+        if len(self.terms) == 1 and not self.constant:
+            ((monomial, coefficient),) = self.terms
+            if coefficient == 1 and len(monomial) == 1 and isinstance(monomial[0], Axis):
+                return monomial[0]
+        return None
+
     def coefficient(self, atom: Atom) -> int:
         """The constant coefficient of a lone atom, 0 when absent."""
         return next((c for monomial, c in self.terms if monomial == (atom,)), 0)
