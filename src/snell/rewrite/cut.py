@@ -89,6 +89,7 @@ class _State:
     """What is known of each node while walking: stored, holding a pending reduction, cost, made of frozen inputs only."""
 
     readers: dict[Node, tuple[Node, ...]]
+    results: frozenset[Node]
     decide: Decider
     stored: dict[Node, None] = field(default_factory=dict[Node, None])
     pending: dict[Node, Node] = field(default_factory=dict[Node, Node])
@@ -124,7 +125,8 @@ def cut_nodes(graph: Graph, decide: Decider | None = None) -> tuple[Node, ...]:
             readers[operand.node][node] = None
     roots = list(graph.roots())
     outputs = {operand.node for operand in roots if not _is_moved(operand, roots, readers)}
-    state = _State({node: tuple(found) for node, found in readers.items()}, decide or Decider())
+    results = frozenset(operand.node for operand in roots)
+    state = _State({node: tuple(found) for node, found in readers.items()}, results, decide or Decider())
     for node in nodes:
         _visit(state, node)
         if node in outputs:
@@ -249,11 +251,13 @@ def _is_absorbed(state: _State, operand: Operand, reduction: Node) -> bool:
 def _cluster(state: _State, root: Node) -> set[Node]:
     """Nodes between a value with several readers and the element-wise node in which all of them meet; empty if none do.
 
+    A result of the graph meets nothing: it is stored.
+
     `gelu(x) = x·(1 + erf(x/√2))/2` reads its argument twice and meets again in the product.
     """
     inside: dict[Node, None] = {root: None}
     while len(inside) < _CLUSTER:
-        open_nodes = [n for n in inside if any(r not in inside for r in state.readers[n])]
+        open_nodes = [n for n in inside if n in state.results or any(r not in inside for r in state.readers[n])]
         if len(inside) > 1 and len(open_nodes) <= 1:
             return set(inside) - set(open_nodes)
         grown = [r for n in open_nodes for r in state.readers[n] if r not in inside and _joins(r, inside)]
