@@ -102,3 +102,9 @@ def test_what_only_resembles_an_absolute_value_has_its_own_derivative() -> None:
     x = np.array([[0.0, -1.0], [2.0, 0.0]])
     found = sn.compile(sn.grad(lambda x: sn.where(x < 0, -x.T, x).sum()))(x)
     np.testing.assert_array_equal(found, [[1.0, 0.0], [0.0, 1.0]])
+
+
+def test_a_power_of_a_transposed_matrix_has_no_nan_where_it_is_defined() -> None:
+    a, b = np.array([[1.5, 2.0], [0.5, 3.0]]), np.full((2, 2), 1.5)
+    found = sn.compile(sn.grad(lambda a, b: sn.power(a.T, b.T).sum()))(a, b)
+    np.testing.assert_allclose(found, 1.5 * a**0.5, rtol=1e-14)

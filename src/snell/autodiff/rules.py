@@ -19,6 +19,7 @@ from snell.errors import UnsupportedError
 from snell.graph.node import Builder, Node, Operand, full_view
 from snell.graph.primitives import (
     Add,
+    Constant,
     Contiguous,
     Exp2,
     LessThan,
@@ -91,7 +92,8 @@ def _factor(g: Value, factor: Value, other: Value) -> Value | None:
     if other.seen.dtype == bool_:
         return other.apply(Mul(), g)
     # Where both factors are repeated this is a term of a product sum, which selections would slow down.
-    return _scaled(g, other) if factor.seen.is_whole or other.seen.is_whole else g * other
+    is_term = not (factor.seen.is_whole or other.seen.is_whole or isinstance(other.seen.node.op, Constant))
+    return g * other if is_term else _scaled(g, other)
 
 
 def _scaled(g: Value, derivative: Value) -> Value:
