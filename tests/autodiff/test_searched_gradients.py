@@ -144,6 +144,6 @@ def test_gradients_are_right_with_other_plans_of_every_kernel(traced: Traced, sl
 def test_gradients_are_right_after_a_search(traced: Traced, slopes: dict[str, float], tmp_path: Path) -> None:
     engine = Engine(Config(threads=THREADS, cache_dir=tmp_path / "cache", data_dir=tmp_path / "data"))
     found = engine.tune(traced.graph, budget=6.0)
-    assert any(kernel.trials for kernel in found.kernels)
+    assert any(kernel.candidates for kernel in found.kernels)
     program = engine.prepare(traced.graph)
     assert_right(traced, program.bind(traced.arrays, engine.pool()), program.inputs, slopes)
