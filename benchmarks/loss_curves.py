@@ -68,14 +68,17 @@ def main() -> None:
     steps = int(sys.argv[2]) if len(sys.argv) > 2 else 200
     snell = np.array(losses_of_snell(model, steps))
     single, double = (np.array(losses_of_torch(model, steps, dtype)) for dtype in (torch.float32, torch.float64))
-    print(f"{model.value}, {steps} steps, loss {double[0]:.4f} to {double[-1]:.4f}; largest relative difference (step)")
+    lines = [
+        f"{model.value}, {steps} steps, loss {double[0]:.4f} to {double[-1]:.4f}; largest relative difference (step)"
+    ]
     for name, a, b in (
         ("snell f32, torch f32", snell, single),
         ("torch f32, torch f64", single, double),
         ("snell f32, torch f64", snell, double),
     ):
         gaps = np.abs(a - b) / np.maximum(np.abs(b), 1e-30)
-        print(f"{name}: {gaps.max():.1e} ({int(gaps.argmax())}); absolute {np.abs(a - b).max():.1e}")
+        lines.append(f"{name}: {gaps.max():.1e} ({int(gaps.argmax())}); absolute {np.abs(a - b).max():.1e}")
+    sys.stdout.write("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

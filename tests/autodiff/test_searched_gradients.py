@@ -92,7 +92,7 @@ def traced() -> Traced:
 
 
 def assert_right(traced: Traced, executable: Any, names: tuple[str, ...], slopes: dict[str, float]) -> None:
-    leaves = sn.tree.leaves(PARAMS) + [X.astype(np.float32)]
+    leaves = [*sn.tree.leaves(PARAMS), X.astype(np.float32)]
     given = dict(zip(traced.inputs, leaves, strict=True))
     gradients, _ = sn.tree.unflatten(traced.output_tree, executable(*[given[name] for name in names]))
     for name, slope in slopes.items():

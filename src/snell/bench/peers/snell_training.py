@@ -68,11 +68,11 @@ def network(model: TrainModel) -> tuple[Any, dict[str, Any]]:
             return sn.nn.Chain(*layers), _tree(weights, names)
         case TrainModel.LSTM:
             cell = sn.nn.LSTMCell(LSTM.inputs, LSTM.hidden)
-            layers = sn.nn.Chain(
+            recurrent = sn.nn.Chain(
                 recurrence=sn.nn.Recurrence(cell, return_sequence=False), head=sn.nn.Linear(LSTM.hidden, LSTM.classes)
             )
             cells = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-            return layers, _tree(weights, {name: f"recurrence.cell.{name}" for name in cells})
+            return recurrent, _tree(weights, {name: f"recurrence.cell.{name}" for name in cells})
         case _:
             return _gpt(), _tree(weights, _gpt_names())
 
