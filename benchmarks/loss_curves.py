@@ -22,12 +22,12 @@ RATE, DECAY, NORM, WARM_UP = 1e-3, 0.1, 1.0, 20
 
 
 def batch_of(model: TrainModel, step: int) -> tuple[Any, Any]:
-    """The benchmark's batch with its rows in another order, each kind of input as it is in training."""
-    x, classes = training_batch(model)
+    """New inputs of the benchmark's shapes, with something to learn that a few hundred steps don't learn by heart."""
+    x, _ = training_batch(model)
     random = np.random.default_rng(step)
     if x.dtype == np.float32:
-        x = x + random.standard_normal(x.shape, np.float32) * 0.5
-        return x, classes
+        x = random.standard_normal(x.shape, np.float32)
+        return x, x.reshape(len(x), -1, x.shape[-1])[:, -1, :10].argmax(-1).astype(np.int32)
     start = random.integers(0, 1000, (x.shape[0], 1), dtype=np.int32)
     texts = (start + 7 * np.arange(x.shape[1] + 1, dtype=np.int32)) % 1000
     return texts[:, :-1], texts[:, 1:]
