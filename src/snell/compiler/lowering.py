@@ -28,7 +28,7 @@ from snell.compiler.lowered import (
     renamed_check,
     renamed_step,
 )
-from snell.graph.node import Builder, Graph, Node, full_view
+from snell.graph.node import Builder, Graph, Node, Operand, full_view
 from snell.graph.primitives import Input, Structured
 from snell.graph.replay import Replay
 from snell.graph.scan import Loop, Repetition, Scan, repetitions
@@ -250,7 +250,8 @@ def _needed(loop: Loop, results: Mapping[int, Tensor]) -> Graph:
 
 def _with_steady_inputs(body: Graph, loop: Loop) -> Graph:
     """The body with the inputs that no step changes as frozen ones: what copies them does it once, before the loop."""
-    builder, known = Builder(), {}
+    builder = Builder()
+    known: dict[Node, Operand] = {}
     steady = loop.inputs[loop.carries + loop.rows :]
     for node in body.inputs():
         if isinstance(node.op, Input) and node.op.name in steady:
