@@ -13,7 +13,7 @@ import snell as sn
 from snell.errors import DTypeError, GraphError, OutOfRangeError, ShapeError
 from snell.graph.node import Graph
 from snell.graph.primitives import SumReduce
-from snell.graph.scan import Scan
+from snell.graph.scan import Scan, repetitions
 
 RNG = np.random.default_rng(3)
 X, W = RNG.normal(size=(3, 4)), RNG.normal(size=(4, 5))
@@ -363,3 +363,23 @@ def test_an_argument_or_result_without_its_tuple_is_told_so() -> None:
     unpacked = sn.custom_vjp(lambda x: (x * 2, None), lambda _, cotangent: cotangent * 2)
     with pytest.raises(GraphError, match=r"a tuple of 1 cotangents.*received Tensor"):
         sn.grad(lambda x: unpacked(x).sum())(X)
+
+
+def loops_in(function: Callable[..., Any], *arguments: Any) -> int:
+    return len(repetitions(sn.frontend.trace(function, list(arguments)).graph.nodes()))
+
+
+def test_a_loop_with_a_softmax_runs_once_forward_and_once_backward() -> None:
+    def loss(x: sn.Tensor) -> sn.Tensor:
+        last, rows = sn.scan(lambda c, r: (sn.softmax(c * r), sn.logsumexp(c)), sn.ones(4, "f64"), x)
+        return (last * last).sum() + (rows * rows).sum()
+
+    assert loops_in(loss, X) == 1
+    assert loops_in(sn.value_and_grad(loss), X) == 2
+    assert loops_in(sn.vmap(loss), X[None]) == 1
+    assert loops_in(sn.vmap(sn.value_and_grad(loss)), X[None]) == 2
+
+
+def test_ctc_walks_its_frames_once_forward_and_once_backward() -> None:
+    target = np.array([[1, 2], [3, 3]])
+    assert loops_in(sn.value_and_grad(lambda x: sn.losses.ctc(x, target)), RNG.normal(size=(6, 2, 4))) == 2

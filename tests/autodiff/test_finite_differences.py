@@ -16,7 +16,7 @@ import pytest
 from tests.grid.design import Case
 from tests.grid.domains import Below, Domain, draw
 from tests.grid.operation import Argument
-from tests.grid.operations import OPERATIONS
+from tests.grid.operations import OPERATIONS, operation_names
 from tests.grid.shapes import Layout, ShapeClass, concrete, extents, stored_shape, symbolic, through
 
 import snell.frontend as sn
@@ -31,6 +31,12 @@ CASES_IN_ONE_PROGRAM = 12
 ABOVE_ZERO = frozenset({"sqrt", "log", "log2", "log10", "log1p", "rsqrt"})
 STEP = 1e-6
 TOLERANCE = 2e-7
+
+# Operations of integers, bits and sizes, and those that make constants.
+WITHOUT_FLOATS = {
+    "arange", "array", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "left_shift", "nonzero", "one_hot",
+    "right_shift", "rope_table", "size_of", "tri", "wrapping",
+}  # fmt: skip
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -103,7 +109,7 @@ def prepared(case: Case) -> Prepared:
 
 def cases_of(row: int) -> list[Case]:
     operation = OPERATIONS[row]
-    if f64 not in operation.dtypes:
+    if not any(dtype.is_float for dtype in operation.dtypes):
         return []
     sizes = extents(ShapeClass.SMALL, operation.rank)
     shape = ShapeClass.SMALL if sizes is not None and operation.accepts(sizes) else ShapeClass.VECTOR
@@ -128,6 +134,11 @@ def title(batch: list[Case]) -> str:
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Engine:
     folder: Path = tmp_path_factory.mktemp("derivatives")
     return Engine(Config(threads=2, cache_dir=folder / "cache", data_dir=folder / "data"))
+
+
+def test_every_operation_is_differentiated_or_listed_as_one_without_floats() -> None:
+    found = {case.operation.name.split()[0] for case in CASES if any(s.dtype == f64 for s in prepared(case).specs)}
+    assert operation_names() - found == WITHOUT_FLOATS
 
 
 @pytest.mark.parametrize("batch", BATCHES, ids=title)

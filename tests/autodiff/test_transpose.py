@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.symbolic.chains import chains, through
+from tests.symbolic.chains import chains, split_shape, through
 
 from snell.autodiff.inverse import inverse
 from snell.autodiff.transpose import transposed
@@ -43,6 +44,48 @@ def assert_adjoint(view: View, source: Shape, sizes: dict[Any, int]) -> None:
 @settings(max_examples=150, deadline=None)
 def test_a_chain_of_movements_has_its_adjoint(case: tuple) -> None:
     shape, (view, _) = case
+    assert_adjoint(view, shape, {})
+
+
+def wound(view: View, kind: str, axis: int, amount: int) -> View:
+    """The view rolled, or with its elements or itself repeated, along an axis: remainders and quotients."""
+    size = int(view.shape[axis])
+    extent = size if kind == "roll" else size * amount
+    shape = (*view.shape[:axis], extent, *view.shape[axis + 1 :])
+    places = list(coordinates(shape))
+    place = places[axis]
+    places[axis] = place // amount if kind == "repeat" else (place + (amount if kind == "roll" else 0)) % size
+    return view.then(View(shape, tuple(places)))
+
+
+@st.composite
+def wound_chains(draw: st.DrawFn) -> tuple[Shape, View]:
+    """Rolls and repetitions between reshapes, permutations and reversals."""
+    shape = draw(st.sampled_from([(6,), (3, 5), (2, 1, 6), (4, 3)]))
+    view = View.identity(shape)
+    for _ in range(draw(st.integers(1, 4))):
+        axis = draw(st.integers(0, len(view.shape) - 1))
+        match draw(st.sampled_from(["roll", "repeat", "tile", "flip", "flat", "permute", "reshape"])):
+            case "flip":
+                n = int(view.shape[axis])
+                mirrored = [n - 1 - c if k == axis else c for k, c in enumerate(coordinates(view.shape))]
+                view = view.then(View(view.shape, tuple(mirrored)))
+            case "flat":
+                flat = view.reshape((math.prod(int(n) for n in view.shape),))
+                view = wound(flat, "roll", 0, draw(st.integers(-3, 7))).reshape(view.shape)
+            case "permute":
+                view = view.permute(tuple(draw(st.permutations(range(len(view.shape))))))
+            case "reshape":
+                view = view.reshape(split_shape(draw, math.prod(int(n) for n in view.shape)))
+            case kind if math.prod(int(n) for n in view.shape) <= 60:
+                view = wound(view, kind, axis, draw(st.integers(1, 3)))
+    return shape, view
+
+
+@given(wound_chains())
+@settings(max_examples=150, deadline=None)
+def test_rolls_and_repetitions_between_other_movements_have_their_adjoint(case: tuple[Shape, View]) -> None:
+    shape, view = case
     assert_adjoint(view, shape, {})
 
 

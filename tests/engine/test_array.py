@@ -73,3 +73,13 @@ def test_what_is_shown_in_a_prompt_is_short_and_says_what_it_is() -> None:
 def test_an_input_has_no_negative_extent() -> None:
     with pytest.raises(ShapeError, match="at least 0"):
         sn.Graph().tensor((-1, 3))
+
+
+def test_an_array_keeps_its_dtype_wherever_it_is_used() -> None:
+    wide = sn.compile(lambda x: x * 2)(np.arange(3.0))
+    assert sn.exp(wide).dtype.name == "f64"
+    assert sn.array(wide).dtype.name == "f64"
+    closed_over = sn.compile(lambda x: x * wide)(np.ones(3))
+    assert closed_over.dtype == np.float64
+    assert sn.compile(lambda x: x + wide)(np.ones(3, np.float32)).dtype == np.float64
+    assert sn.array([1.0, 2.0]).dtype.name == "f32"

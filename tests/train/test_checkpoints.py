@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -123,3 +126,47 @@ def test_what_json_does_not_hold_is_refused_before_anything_is_written(tmp_path:
     with pytest.raises(ConfigError, match="JSON"):
         Checkpoints(tmp_path / "new").save(state_of(), extra={"x": object()})
     assert not (tmp_path / "new").exists()
+
+
+def killed_while_saving(folder: Path, states: list[Any], seconds: float) -> None:
+    """A process that saves the states again and again, killed after some time."""
+    child = os.fork()
+    if child == 0:
+        try:
+            for ts in states * 1000:
+                Checkpoints(folder, keep=2).save(ts)
+        finally:
+            os._exit(1)
+    time.sleep(seconds)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a child that can be killed is made by fork")
+def test_a_writer_that_is_killed_leaves_whole_checkpoints(tmp_path: Path) -> None:
+    ts, states = state_of(), []
+    for _ in range(3):
+        _, ts = train.step(ts, batch_of(8), CROSS_ENTROPY)
+        states.append(ts.copy())
+    wanted = {int(ts.step): values_of(ts) for ts in states}
+    random = np.random.default_rng(0)
+    Checkpoints(tmp_path).save(states[-1])
+    for _ in range(30):
+        killed_while_saving(tmp_path, states, float(random.uniform(0.0, 0.03)))
+        checkpoints = Checkpoints(tmp_path, keep=2)
+        assert checkpoints.steps()
+        for step in checkpoints.steps():
+            assert_same(checkpoints.restore(state_of(), step).ts, wanted[step])
+    Checkpoints(tmp_path, keep=2).save(states[-1])
+    assert all(entry.name.startswith("step-") for entry in tmp_path.iterdir())
+
+
+def test_a_checkpoint_that_was_moved_aside_when_its_writer_died_is_found(tmp_path: Path) -> None:
+    checkpoints, ts = Checkpoints(tmp_path), state_of()
+    place = checkpoints.save(ts)
+    place.rename(tmp_path / ".step-00000000.x.old")
+    (tmp_path / ".step-00000000.x").mkdir()
+    assert checkpoints.steps() == [0]
+    assert_same(checkpoints.restore(state_of()).ts, ts)
+    checkpoints.save(ts.with_variables({"step": np.int32(1)}))
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["step-00000000", "step-00000001"]

@@ -39,6 +39,8 @@ class Batching:
     size: Size
     batched: dict[Node, Operand] = field(default_factory=dict[Node, Operand])
     plain: dict[Node, Operand] = field(default_factory=dict[Node, Operand])
+    graphs: dict[tuple[object, ...], Graph] = field(default_factory=dict[tuple[object, ...], Graph])
+    """Batched graphs that were made, so that the results of one loop stay those of one."""
 
     def run(self, operands: Sequence[Operand]) -> None:
         """Replay everything that the operands depend on."""
@@ -92,7 +94,7 @@ class Batching:
         """All examples walk together: carries have the batch in front, rows behind the steps."""
         split = loop.carries + loop.rows
         of_batch = [k < loop.carries or self.depends(operand) for k, operand in enumerate(operands)]
-        inside = _batched_graph(loop.body, loop.inputs, of_batch, self.size)
+        inside = self._graph(loop.body, loop.inputs, of_batch)
         given: list[Operand] = []
         for k, operand in enumerate(operands):
             found = self.many(operand) if of_batch[k] else self.single(operand)
@@ -107,9 +109,16 @@ class Batching:
     def _custom(self, op: Custom, operands: Sequence[Operand]) -> Operand:
         """The pullback of many: each of its inputs and outputs with the batch in front."""
         pullback = op.pullback
-        graph = _batched_graph(pullback.graph, pullback.inputs, [True] * len(pullback.inputs), self.size)
+        graph = self._graph(pullback.graph, pullback.inputs, [True] * len(pullback.inputs))
         many = replace(op, shape=(self.size, *op.shape), pullback=replace(pullback, graph=graph))
         return full_view(self.builder.add(many, [self.many(operand) for operand in operands]))
+
+    def _graph(self, graph: Graph, names: Sequence[str], of_batch: Sequence[bool]) -> Graph:
+        """`_batched_graph`, made once."""
+        key = graph, tuple(names), tuple(of_batch)
+        if key not in self.graphs:
+            self.graphs[key] = _batched_graph(graph, names, of_batch, self.size)
+        return self.graphs[key]
 
 
 def _batched_graph(graph: Graph, names: Sequence[str], of_batch: Sequence[bool], size: Size) -> Graph:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from snell.symbolic import Axis, Expr, FloorDiv, Remainder, Shape, View, as_expr, as_size, coordinates, product
+from snell.symbolic import Axis, Dim, Expr, FloorDiv, Remainder, Shape, View, as_expr, as_size, coordinates, product
 
 __all__ = ["Inverse", "inverse"]
 
@@ -86,6 +86,9 @@ class _Solver:
             return False
         parts, chosen = min(ready, key=lambda pair: (any(not isinstance(a, Axis) for a in pair[0]), len(pair[0])))
         expression, value = self.equations.pop(chosen)
+        if not parts:
+            self._require_zero(value - expression)
+            return True
         known = expression - _total(coefficient * atom for atom, coefficient in parts.items())
         atom = _lone(expression)
         if isinstance(atom, FloorDiv):
@@ -192,11 +195,17 @@ def _size(atom: _Unknown) -> Expr | None:
             if not numerator.is_non_negative():
                 return None
             most = numerator.substitute({axis: as_expr(axis.extent) - 1 for axis in numerator.axes()})
-            rising = all(count > 0 for _, count in numerator.terms) and (divisor - 1).is_non_negative()
             high = numerator.bounds()[1]
-            if rising:
+            if _is_rising(numerator) and (divisor - 1).is_non_negative():
                 return most // divisor + 1
             return as_expr(int(high)) // divisor + 1 if math.isfinite(high) else None
+
+
+def _is_rising(expression: Expr) -> bool:
+    """Whether the expression is greatest where each of its axes is: a remainder, say, is not."""
+    return all(
+        count > 0 and all(isinstance(atom, Axis | Dim) for atom in monomial) for monomial, count in expression.terms
+    )
 
 
 def _as_digits(steps: Mapping[_Unknown, Expr], sizes: Mapping[_Unknown, Expr]) -> Sequence[_Unknown]:

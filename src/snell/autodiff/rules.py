@@ -1,9 +1,10 @@
 """The VJP of every primitive: from a node and its cotangent to the cotangents of its operands.
 
-Where a derivative is not defined: elements that share a maximum share its cotangent equally; √0 has derivative inf, as
-in the limit; `sign`, comparisons, rounding and integers have none.  A cotangent that a selection made 0 stays exactly 0
-through element-wise arithmetic, whatever the derivative there is: the selection is applied again to each product,
-so the branch that `where` does not take contributes 0 even where it is inf or NaN.
+Where a derivative is not defined: elements that share a maximum share its cotangent equally; |x| has derivative 0 at 0;
+√0 has derivative inf, as in the limit; `sign`, comparisons, rounding and integers have none.  A cotangent that a
+selection made 0 stays exactly 0 through element-wise arithmetic and casts, whatever the derivative there is: the
+selection is applied again to each product, so the branch that `where` does not take contributes 0 even where it is inf
+or NaN.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from snell.errors import UnsupportedError
 from snell.graph.node import Builder, Node, Operand, full_view
 from snell.graph.primitives import (
     Add,
+    Constant,
     Contiguous,
     Exp2,
     LessThan,
@@ -32,6 +34,7 @@ from snell.graph.primitives import (
     Sqrt,
     SumReduce,
 )
+from snell.graph.selection import absolute_of
 from snell.graph.value import Value
 from snell.symbolic import View, coordinates
 
@@ -53,7 +56,7 @@ def cotangents(builder: Builder, node: Node, cotangent: Operand) -> Sequence[Ope
         case LessThan() | Source():
             found: list[Value | None] = [None] * len(x)
         case Add():
-            found = [g, g]
+            found = _summands(g, node)
         case Mul():
             found = [_factor(g, x[0], x[1]), _factor(g, x[1], x[0])]
         case Mod():
@@ -73,6 +76,15 @@ def cotangents(builder: Builder, node: Node, cotangent: Operand) -> Sequence[Ope
     return [None if value is None else value.seen for value in found]
 
 
+def _summands(g: Value, node: Node) -> list[Value | None]:
+    """The cotangent itself, but for |x| = (x < 0)·(-x) + (not (x < 0))·x, whose second term gets it only above 0."""
+    seen = absolute_of(node)
+    if seen is None:
+        return [g, g]
+    x = Value(g.builder, seen)
+    return [g, (x.constant(0) < x).apply(Mul(), g)]
+
+
 def _factor(g: Value, factor: Value, other: Value) -> Value | None:
     """The cotangent of one factor of a product; a bool selects and has none."""
     if factor.seen.dtype == bool_:
@@ -80,7 +92,8 @@ def _factor(g: Value, factor: Value, other: Value) -> Value | None:
     if other.seen.dtype == bool_:
         return other.apply(Mul(), g)
     # Where both factors are repeated this is a term of a product sum, which selections would slow down.
-    return _scaled(g, other) if factor.seen.is_whole or other.seen.is_whole else g * other
+    is_term = not (factor.seen.is_whole or other.seen.is_whole or isinstance(other.seen.node.op, Constant))
+    return g * other if is_term else _scaled(g, other)
 
 
 def _scaled(g: Value, derivative: Value) -> Value:
@@ -92,8 +105,14 @@ def _scaled(g: Value, derivative: Value) -> Value:
 
 
 def _selections(operand: Operand, depth: int) -> dict[Operand, None]:
-    """Conditions without which a cotangent is a selected 0: bool factors, and those that all parts of a sum share."""
+    """Conditions without which a cotangent is a selected 0: bool factors, and those that all parts of a sum share.
+
+    A cast of 0 is 0.
+    """
     node = operand.node
+    if isinstance(node.op, Contiguous) and depth > 0:
+        inner = node.operands[0]
+        return _selections(Operand(inner.node, inner.view.then(operand.view)), depth - 1)
     if not isinstance(node.op, Mul | Add) or depth == 0:
         return {}
     parts = [Operand(o.node, o.view.then(operand.view)) for o in node.operands]

@@ -90,8 +90,8 @@ def as_tensor(value: TensorLike | Sequence[Any], trace: Trace | None = None) -> 
     if isinstance(value, _SCALARS):
         return _weak_scalar(home, value)
     array = np.asarray(value)
-    if not isinstance(value, np.ndarray) and array.dtype == np.float64:
-        array = array.astype(np.float32)  # nested lists of Python floats
+    if isinstance(value, list | tuple) and array.dtype == np.float64:
+        array = array.astype(np.float32)  # nested lists of Python floats; what has a dtype of its own keeps it
     dtype = dtypes.from_numpy(array.dtype)
     if array.size == 1:
         scalar = constant_in(home, array.reshape(()).item(), dtype)

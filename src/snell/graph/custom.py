@@ -8,6 +8,7 @@ something to differentiation only; `plain` takes it out of a graph before anythi
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -15,7 +16,7 @@ from snell.dtypes import DType
 from snell.graph.node import Builder, Graph, Node, Operand, full_view
 from snell.graph.primitives import Structured
 from snell.graph.replay import Replay, stored
-from snell.graph.scan import Scan
+from snell.graph.scan import Loop, Scan
 from snell.symbolic import Dim, Shape
 
 __all__ = ["Custom", "Pullback", "plain"]
@@ -55,7 +56,7 @@ def plain(graph: Graph) -> Graph:
     """The same program without Custom nodes, in the bodies of loops too."""
     if not any(_holds_custom(node) for node in graph.nodes()):
         return graph
-    replay = Replay(Builder(), {}, _plain)
+    replay = Replay(Builder(), {}, functools.partial(_plain, {}))
     outputs = tuple((name, replay(operand)) for name, operand in graph.outputs)
     checks = tuple(replace(c, condition=replay(c.condition), value=replay(c.value)) for c in graph.checks)
     return Graph(outputs, checks)
@@ -71,12 +72,14 @@ def _holds_custom(node: Node) -> bool:
             return False
 
 
-def _plain(builder: Builder, node: Node, operands: Sequence[Operand]) -> Operand | None:
+def _plain(loops: dict[Loop, Loop], builder: Builder, node: Node, operands: Sequence[Operand]) -> Operand | None:
+    """A node without Custom; `loops` holds what was made of each loop, so that its results stay those of one."""
     match node.op:
         case Custom(result=result):
             return operands[result]
         case Scan(loop, result) if _holds_custom(node):
-            repeated = Scan(replace(loop, body=plain(loop.body)), result)
-            return full_view(builder.add(repeated, [stored(builder, operand) for operand in operands]))
+            if loop not in loops:
+                loops[loop] = replace(loop, body=plain(loop.body))
+            return full_view(builder.add(Scan(loops[loop], result), [stored(builder, operand) for operand in operands]))
         case _:
             return None

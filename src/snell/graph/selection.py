@@ -18,7 +18,7 @@ from snell.graph.numeric import Array
 from snell.graph.primitives import Add, Constant, Contiguous, Iota, LessThan, Mul
 from snell.symbolic import Axis, View, coordinates
 
-__all__ = ["equates_position", "joined", "joined_along", "selects_either", "selects_one"]
+__all__ = ["absolute_of", "equates_position", "joined", "joined_along", "selects_either", "selects_one"]
 
 
 def joined(a: Array, b: Array) -> Array:
@@ -34,22 +34,39 @@ def joined_along(x: Array, axes: tuple[int, ...]) -> Array:
 
 def selects_either(node: Node) -> bool:
     """Whether the node is `c·a + (not c)·b`, other than |x|, of which generated code takes the sign away at 0 too."""
-    if not isinstance(node.op, Add) or _is_absolute(node):
+    if not isinstance(node.op, Add) or absolute_of(node) is not None:
         return False
     first, second = (_selecting(operand) for operand in node.operands)
     return any(_is_negation(c, d) or _is_negation(d, c) for c in first for d in second)
 
 
-def _is_absolute(node: Node) -> bool:
-    """`(x < 0)·(-x) + (not (x < 0))·x`, operands in this order, each seen as it is."""
-    negated, kept = (operand.node for operand in node.operands)
-    if not isinstance(negated.op, Mul) or not isinstance(kept.op, Mul):
+def absolute_of(node: Node) -> Operand | None:
+    """x, in the node's coordinates, where the node is |x|: `(x < 0)·(-x) + (not (x < 0))·x`, operands in this order."""
+    if not isinstance(node.op, Add):
+        return None
+    negated, kept = node.operands
+    if not isinstance(negated.node.op, Mul) or not isinstance(kept.node.op, Mul):
+        return None
+    below, minus = (_seen(operand, negated) for operand in negated.node.operands)
+    above, x = (_seen(operand, kept) for operand in kept.node.operands)
+    is_x = _is_product(minus, x, -1) and _is_below_zero(below, x) and _is_negation(below, above)
+    return x if is_x else None
+
+
+def _is_product(operand: Operand, x: Operand, factor: int) -> bool:
+    """Whether the operand is x times the factor, x seen alike."""
+    if not isinstance(operand.node.op, Mul):
         return False
-    condition, minus = (operand.node for operand in negated.operands)
-    x = kept.operands[1].node
-    is_minus = isinstance(minus.op, Mul) and minus.operands[0].node is x and _is_constant(minus.operands[1], -1)
-    is_below = isinstance(condition.op, LessThan) and condition.operands[0].node is x
-    return is_minus and is_below and _is_constant(condition.operands[1], 0)
+    first, second = operand.node.operands
+    return _seen(first, operand) == x and _is_constant(second, factor)
+
+
+def _is_below_zero(operand: Operand, x: Operand) -> bool:
+    """Whether the operand is x < 0, x seen alike."""
+    if not isinstance(operand.node.op, LessThan):
+        return False
+    first, second = operand.node.operands
+    return _seen(first, operand) == x and _is_constant(second, 0)
 
 
 def _selecting(operand: Operand) -> list[Operand]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from snell.errors import ConfigError
-from snell.frontend import Tensor, TensorLike, exp, less, log, sign, where
+from snell.frontend import Tensor, TensorLike, absolute, exp, less, log, where
 from snell.losses.reduction import matching, reduced
 
 __all__ = ["huber", "mae", "mse", "poisson", "smooth_l1"]
@@ -24,12 +24,7 @@ def mae(
 ) -> Tensor:
     """|prediction - target|, over the elements that `mask` counts; its gradient is 0 where they are equal."""
     x, t = matching("mae", prediction, target)
-    return reduced(_magnitude(x - t), reduction, mask)
-
-
-def _magnitude(x: Tensor) -> Tensor:
-    """|x| with the gradient sign(x), which is 0 at 0."""
-    return x * sign(x)
+    return reduced(absolute(x - t), reduction, mask)
 
 
 def huber(
@@ -61,7 +56,7 @@ def smooth_l1(
 
 
 def _bent(difference: Tensor, bound: float) -> Tensor:
-    size = _magnitude(difference)
+    size = absolute(difference)
     return where(less(size, bound), difference * difference * (0.5 / bound), size - 0.5 * bound)
 
 

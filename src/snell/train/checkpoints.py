@@ -2,7 +2,8 @@
 
 A checkpoint is a folder `step-00000042` with `arrays.safetensors` (every leaf of the state, named by its path) and
 `checkpoint.json` (format, step, data position, and what the user adds).  It is written beside its place and renamed, so
-it exists whole or not at all.
+it exists whole or not at all, also where the process is killed.  A folder has one writer at a time: what an earlier one
+left unfinished, the next save removes.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ __all__ = ["Checkpoints", "Restored"]
 
 _FORMAT = 1
 _ARRAYS, _DESCRIPTION = "arrays.safetensors", "checkpoint.json"
-_NAME = re.compile(r"step-(\d+)")
+_NAME = re.compile(r"step-(?P<step>\d+)")
+_UNFINISHED = re.compile(r"\.step-(?P<step>\d+)\..*")
+_REPLACED = ".old"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,6 +68,7 @@ class Checkpoints:
         text = _as_json(description)
         root = Path(self.folder)
         root.mkdir(parents=True, exist_ok=True)
+        _clean(root)
         target = root / f"step-{step:08d}"
         temporary = Path(tempfile.mkdtemp(dir=root, prefix=f".{target.name}."))
         try:
@@ -79,9 +83,7 @@ class Checkpoints:
 
     def steps(self) -> list[int]:
         """The steps that have a checkpoint, ascending."""
-        root = Path(self.folder)
-        names = [entry.name for entry in root.iterdir()] if root.is_dir() else []
-        return sorted(int(match[1]) for match in map(_NAME.fullmatch, names) if match)
+        return sorted(_places(Path(self.folder)))
 
     def restore(self, like: TrainState, step: int | None = None) -> Restored:
         """The state of a step (None: of the latest), with the model, optimizer and options of `like`.
@@ -89,15 +91,15 @@ class Checkpoints:
         Raises ModelNotFoundError where there is no such checkpoint, FileFormatError for a damaged one, and ConfigError,
         naming the leaves, for one whose arrays are not those of `like`.
         """
-        found = self.steps()
-        wanted = step if step is not None else (found[-1] if found else None)
+        found = _places(Path(self.folder))
+        wanted = step if step is not None else max(found, default=None)
         if wanted is None or wanted not in found:
-            there = f"has those of steps {', '.join(map(str, found))}" if found else "has none"
+            there = f"has those of steps {', '.join(map(str, sorted(found)))}" if found else "has none"
             raise ModelNotFoundError(
                 f"{os.fspath(self.folder)}: expected a checkpoint{f' of step {step}' if step is not None else ''}; "
                 f"the folder {there}"
             )
-        folder = Path(self.folder) / f"step-{wanted:08d}"
+        folder = found[wanted]
         description = _description(folder / _DESCRIPTION)
         arrays = load_safetensors(folder / _ARRAYS)
         return Restored(_restored(like, arrays, folder), description.get("data"), description.get("extra") or {})
@@ -105,7 +107,11 @@ class Checkpoints:
     def _forget_old(self) -> None:
         if self.keep is not None:
             for step in self.steps()[: -self.keep]:
-                shutil.rmtree(Path(self.folder) / f"step-{step:08d}")
+                # Out of sight first: half of a checkpoint is none.
+                old = Path(self.folder) / f"step-{step:08d}"
+                hidden = Path(tempfile.mkdtemp(dir=self.folder, prefix=f".{old.name}."))
+                os.replace(old, hidden)
+                shutil.rmtree(hidden)
 
 
 def _by_name(ts: TrainState) -> dict[str, np.ndarray[Any, Any]]:
@@ -163,9 +169,28 @@ def _write(file: Path, text: str) -> None:
         os.fsync(stream.fileno())
 
 
+def _places(root: Path) -> dict[int, Path]:
+    """Where the checkpoint of each step is: beside its place where a writer was killed between the renames of `_replace`."""
+    entries = list(root.iterdir()) if root.is_dir() else []
+    aside = [(m, e) for e in entries if e.name.endswith(_REPLACED) and (m := _UNFINISHED.fullmatch(e.name))]
+    whole = [(m, e) for e in entries if (m := _NAME.fullmatch(e.name))]
+    return {int(match["step"]): entry for match, entry in (*aside, *whole)}
+
+
+def _clean(root: Path) -> None:
+    """Remove what a killed writer left, and put back what it had moved aside."""
+    for entry in _places(root).values():
+        match = _UNFINISHED.fullmatch(entry.name)
+        if match:
+            os.replace(entry, root / f"step-{match['step']}")
+    for entry in root.iterdir():
+        if _UNFINISHED.fullmatch(entry.name):
+            shutil.rmtree(entry, ignore_errors=True)
+
+
 def _replace(made: Path, target: Path) -> None:
     """Put a folder in the place of another: a rename cannot do it at once, so the old one steps aside first."""
-    aside = made.with_name(f"{made.name}.old")
+    aside = made.with_name(made.name + _REPLACED)
     if target.exists():
         os.replace(target, aside)
     os.replace(made, target)

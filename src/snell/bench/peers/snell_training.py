@@ -21,7 +21,7 @@ from snell.bench.training import (
     training_batch,
 )
 
-__all__ = ["training_losses", "training_step"]
+__all__ = ["network", "training_losses", "training_step"]
 
 _PROJECTIONS = {"q": "q_proj", "k": "k_proj", "v": "v_proj", "out": "out_proj"}
 
@@ -39,14 +39,14 @@ def training_losses(model: TrainModel, steps: int) -> list[float]:
 
 
 def _stepper(model: TrainModel) -> Callable[[], Any]:
-    network, params = _network(model)
+    layers, params = network(model)
     optimizer = sn.optim.adam(RATE)
     if model in (TrainModel.GPT, TrainModel.GPT_BF16):
         optimizer = sn.optim.adamw(RATE, weight_decay=WEIGHT_DECAY)
     dtype = "bf16" if model is TrainModel.GPT_BF16 else None
     precision = "default" if dtype is None else "fast"
-    _, state = network.init(sn.random.key(0))
-    states = [sn.train.TrainState.create(network, params, state, optimizer, compute_dtype=dtype, precision=precision)]
+    _, state = layers.init(sn.random.key(0))
+    states = [sn.train.TrainState.create(layers, params, state, optimizer, compute_dtype=dtype, precision=precision)]
     batch = training_batch(model)
 
     def step() -> Any:
@@ -57,7 +57,8 @@ def _stepper(model: TrainModel) -> Callable[[], Any]:
     return step
 
 
-def _network(model: TrainModel) -> tuple[Any, dict[str, Any]]:
+def network(model: TrainModel) -> tuple[Any, dict[str, Any]]:
+    """The layers, and their parameters from the initial weights."""
     weights = initial_weights(model)
     match model:
         case TrainModel.MLP:
@@ -67,11 +68,11 @@ def _network(model: TrainModel) -> tuple[Any, dict[str, Any]]:
             return sn.nn.Chain(*layers), _tree(weights, names)
         case TrainModel.LSTM:
             cell = sn.nn.LSTMCell(LSTM.inputs, LSTM.hidden)
-            network = sn.nn.Chain(
+            recurrent = sn.nn.Chain(
                 recurrence=sn.nn.Recurrence(cell, return_sequence=False), head=sn.nn.Linear(LSTM.hidden, LSTM.classes)
             )
             cells = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-            return network, _tree(weights, {name: f"recurrence.cell.{name}" for name in cells})
+            return recurrent, _tree(weights, {name: f"recurrence.cell.{name}" for name in cells})
         case _:
             return _gpt(), _tree(weights, _gpt_names())
 

@@ -21,7 +21,7 @@ from snell.bench.training import (
     training_batch,
 )
 
-__all__ = ["training_losses", "training_step"]
+__all__ = ["network", "training_losses", "training_step"]
 
 Compile = Callable[[Callable[[], Any]], Callable[[], Any]]
 
@@ -40,17 +40,17 @@ def training_losses(model: TrainModel, steps: int) -> list[float]:
 
 
 def _stepper(model: TrainModel) -> Callable[[], Any]:
-    network = _network(model)
+    module = network(model)
     if model in (TrainModel.GPT, TrainModel.GPT_BF16):
-        optimizer: Any = torch.optim.AdamW(network.parameters(), RATE, weight_decay=WEIGHT_DECAY)
+        optimizer: Any = torch.optim.AdamW(module.parameters(), RATE, weight_decay=WEIGHT_DECAY)
     else:
-        optimizer = torch.optim.Adam(network.parameters(), RATE)
+        optimizer = torch.optim.Adam(module.parameters(), RATE)
     inputs, wanted = training_batch(model)
     x, classes = torch.from_numpy(inputs), torch.from_numpy(wanted).long().flatten()
 
     def step() -> Any:
         optimizer.zero_grad(set_to_none=True)
-        logits = network(x)
+        logits = module(x)
         loss = functional.cross_entropy(logits.reshape(-1, logits.shape[-1]), classes)
         loss.backward()
         optimizer.step()
@@ -59,7 +59,8 @@ def _stepper(model: TrainModel) -> Callable[[], Any]:
     return step
 
 
-def _network(model: TrainModel) -> nn.Module:
+def network(model: TrainModel) -> nn.Module:
+    """The module with the initial weights."""
     weights = {name: torch.from_numpy(array) for name, array in initial_weights(model).items()}
     match model:
         case TrainModel.MLP:

@@ -6,7 +6,7 @@ import math
 
 from snell.errors import UnsupportedError
 from snell.frontend.custom import stop_gradient
-from snell.frontend.ops.comparison import absolute, clip, less, maximum, where
+from snell.frontend.ops.comparison import absolute, clip, less, maximum, minimum, where
 from snell.frontend.ops.elementwise import astype, erf, exp, expm1, log, log1p, negative, sigmoid, subtract, tanh, wide
 from snell.frontend.ops.reduction import raw_max, raw_sum
 from snell.frontend.promotion import as_tensor, promote_float
@@ -69,10 +69,10 @@ def silu(x: TensorLike) -> Tensor:
 
 
 def softplus(x: TensorLike) -> Tensor:
-    """ln(1 + eˣ), as max(x, 0) + log1p(exp(-|x|))."""
+    """ln(1 + eˣ), as max(x, 0) + log1p(exp(min(-x, x)))."""
     (y,) = promote_float(x)
-    # At 0 both parts have the derivative of y > 0, whose sum is sigmoid(0).
-    return maximum(y, 0) + log1p(exp(negative(absolute(y))))
+    # At 0 both parts have the derivative of y > 0, whose sum is sigmoid(0); -|y| would have the derivative 0.
+    return maximum(y, 0) + log1p(exp(minimum(negative(y), y)))
 
 
 def log_sigmoid(x: TensorLike) -> Tensor:

@@ -201,7 +201,7 @@ def clip(x: TensorLike, low: TensorLike | None = None, high: TensorLike | None =
 
 
 def absolute(x: TensorLike) -> Tensor:
-    """|x|; the least integer wraps to itself, as in NumPy."""
+    """|x|; the least integer wraps to itself, as in NumPy.  The derivative is sign(x), 0 at 0."""
     tensor = as_tensor(x)
     if tensor.dtype.kind == "bool":
         raise DTypeError("absolute expected numbers, received bool; cast to an integer first")

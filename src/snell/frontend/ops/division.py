@@ -7,7 +7,7 @@ there is no integer division among the primitives; the compiler recovers the mac
 from __future__ import annotations
 
 from snell.dtypes import f64, i64
-from snell.frontend.ops.comparison import absolute, equal, isfinite, less, where
+from snell.frontend.ops.comparison import absolute, equal, isfinite, less, maximum, where
 from snell.frontend.ops.elementwise import astype, negative, reciprocal
 from snell.frontend.promotion import apply, known_scalar, meet
 from snell.frontend.tensor import Tensor, TensorLike
@@ -42,7 +42,7 @@ def fmod(a: TensorLike, b: TensorLike) -> Tensor:
         remainder = modulo(x, y)
         return remainder - _crosses(x, y, remainder) * y
     # |a| mod |b| is exact; the other way round, a small remainder would be lost against b.
-    remainder = modulo(absolute(x), absolute(y))
+    remainder = modulo(maximum(x, negative(x)), absolute(y))  # the derivative at x = 0 is 1, that of |x| would be 0
     return where(less(x, 0), negative(remainder), remainder)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from snell.frontend.ops.comparison import absolute, where
-from snell.frontend.ops.elementwise import LN_2, log, log1p, sqrt, square
+from snell.frontend.ops.comparison import maximum, where
+from snell.frontend.ops.elementwise import LN_2, log, log1p, negative, sqrt, square
 from snell.frontend.promotion import promote_float
 from snell.frontend.tensor import Tensor, TensorLike
 
@@ -13,7 +13,7 @@ __all__ = ["acosh", "asinh", "atanh"]
 def asinh(x: TensorLike) -> Tensor:
     """Inverse hyperbolic sine, ln(|x| + √(x²+1)) with the sign of x."""
     (y,) = promote_float(x)
-    magnitude = absolute(y)
+    magnitude = maximum(y, negative(y))  # |y| with the derivative 1 at 0
     # log1p(a + a²/(1 + √(a²+1))) keeps small arguments; above 2²⁶ the square would overflow first where √ is a itself.
     large = magnitude > 2.0**26
     inner = magnitude + square(magnitude) / (1.0 + sqrt(square(magnitude) + 1.0))

@@ -7,11 +7,13 @@ Integers to integer powers are products of squares, and wrap.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 from snell.dtypes import bf16, f16, f32, f64
 from snell.errors import DTypeError
-from snell.frontend.ops.comparison import absolute, equal, isinf, less, logical_and, logical_not, logical_or, where
+from snell.frontend.custom import differentiated_as
+from snell.frontend.ops.comparison import equal, isinf, less, logical_and, logical_not, logical_or, where
 from snell.frontend.ops.division import modulo
 from snell.frontend.ops.elementwise import astype, exp2, log2, multiply, negative, reciprocal, sqrt, square
 from snell.frontend.ops.rounding import floor
@@ -63,25 +65,39 @@ def _known_power(x: Tensor, exponent: Fraction) -> Tensor | None:
 
 
 def _float_power(a: Tensor, b: Tensor) -> Tensor:
-    magnitude = _magnitude(a, b)
+    """The value with IEEE's special cases, which the derivative has none of but at a = 0."""
     is_whole = equal(floor(b), b)
     half = multiply(b, 0.5)
     is_odd = logical_and(is_whole, logical_not(equal(floor(half), half)))
     below = less(a, 0.0)
     # The reciprocal shows the sign of a zero, which an odd power keeps.
     is_signed = logical_or(below, less(reciprocal(a), 0.0))
-    signed = where(logical_and(is_signed, is_odd), negative(magnitude), magnitude)
     undefined = logical_and(logical_and(below, less(-math.inf, a)), logical_not(is_whole))
-    defined = where(undefined, math.nan, signed)
+    size = where(is_signed, negative(a), a)
+    magnitude = _magnitude(size, b)
+
+    def signed(positive: Tensor) -> Tensor:
+        return where(logical_and(is_signed, is_odd), negative(positive), positive)
+
+    value = where(undefined, math.nan, signed(magnitude))
     unit = logical_or(equal(a, 1.0), logical_and(equal(a, -1.0), isinf(b)))
     # The first power is a itself: near the greatest float the rounded logarithm would overflow.
-    return where(logical_or(equal(b, 0.0), unit), 1.0, where(equal(b, 1.0), a, defined))
+    value = where(logical_or(equal(b, 0.0), unit), 1.0, where(equal(b, 1.0), a, value))
+    smooth = where(equal(a, 0.0), _at_zero(a, size, b, signed), signed(magnitude))
+    return differentiated_as(value, where(undefined, multiply(a, math.nan), smooth))
 
 
-def _magnitude(a: Tensor, b: Tensor) -> Tensor:
-    """|a|^b, worked out in the next wider dtype: what rounding the logarithm loses, the exponent magnifies."""
-    wide = {f16: f32, bf16: f32, f32: f64}.get(a.dtype, a.dtype)
-    return astype(exp2(multiply(astype(b, wide), log2(astype(absolute(a), wide)))), a.dtype)
+def _magnitude(size: Tensor, b: Tensor) -> Tensor:
+    """size^b, worked out in the next wider dtype: what rounding the logarithm loses, the exponent magnifies."""
+    wide = {f16: f32, bf16: f32, f32: f64}.get(size.dtype, size.dtype)
+    return astype(exp2(multiply(astype(b, wide), log2(astype(size, wide)))), size.dtype)
+
+
+def _at_zero(a: Tensor, size: Tensor, b: Tensor, signed: Callable[[Tensor], Tensor]) -> Tensor:
+    """What has the derivative of a^b at a = 0, where that of the logarithm is none: inf below 1, -inf below 0."""
+    above = where(equal(b, 1.0), a, where(equal(b, 2.0), square(a), 0.0))
+    below_one = where(less(b, 0.0), signed(reciprocal(size)), where(equal(b, 0.0), 1.0, sqrt(size)))
+    return where(less(b, 1.0), below_one, above)
 
 
 def _integer_power(a: Tensor, b: Tensor) -> Tensor:
