@@ -33,13 +33,13 @@ from snell.loops.plan import HEURISTICS, Plan, StageChoice
 from snell.loops.prefetch import prefetches
 from snell.loops.pruning import pruned
 from snell.loops.retarget import rebuilt_stage, retarget_stage
-from snell.loops.scatter import Scatter, scatter_of
+from snell.loops.scatter import Scatter, scatter_of, walk_seconds
 from snell.loops.scatter_kernel import scatter_phase
 from snell.loops.schedule import StageSchedule, schedule_stage
 from snell.loops.staging import stage_rows
 from snell.loops.traffic import is_packed_once
 from snell.loops.verify import verify
-from snell.loops.work import least_claim
+from snell.loops.work import claim_of, least_claim
 from snell.rewrite.cut import typical_size
 from snell.rewrite.term import Cast, Index, Load, Tensor, Term, walk
 from snell.symbolic import Axis, Dim, Expr, as_expr
@@ -247,7 +247,9 @@ def _nested(nested: NestedSum, target: Target, threads: int) -> BuiltKernel:
 
 def _scattered(scatter: Scatter, target: Target, threads: int) -> BuiltKernel:
     group = Group((scatter.stage,), ())
-    return _built(group, _parameters(group, set()), (), (scatter_phase(scatter, target, threads),))
+    phase = scatter_phase(scatter, target, threads)
+    built = _built(group, _parameters(group, set()), (), (phase,))
+    return replace(built, claim=claim_of(phase, walk_seconds(scatter, target)))
 
 
 def _alive_part(buffer: Buffer, copy: Packing, schedule: StageSchedule) -> Buffer:

@@ -25,11 +25,12 @@ from snell.rewrite.term import Index, Load, Number, SelectElse, Term, cast, numb
 from snell.symbolic import Axis, Expr, as_expr
 from snell.targets import Target
 
-__all__ = ["Combined", "Place", "Scatter", "scatter_of"]
+__all__ = ["Combined", "Place", "Scatter", "placed_axes", "scatter_of", "walk_seconds"]
 
 # Cycles: of a lane's operation, of a position that a ticket looks at, and of one that it takes in (a branch that was not
 # foreseen, and loops that begin).
 _LOOK, _TAKE = 2.0, 20.0
+_CLOCK = 3e9
 _MASKED = 3.0  # operations of a lane where every result meets every position: compare, select, combine
 _SWEPT = 4.0  # operations of a lane to begin and to finish a result
 _ADDED = 4.0  # to take in a value: two loads, an addition, a store
@@ -91,9 +92,14 @@ def scatter_of(stage: Stage, target: Target) -> Scatter | None:
     return scatter if _walk_cycles(scatter, target) < _masked_cycles(stage, target) else None
 
 
+def placed_axes(stage: Stage) -> frozenset[Axis]:
+    """The data axes of which each position of the reduction meets one position, whatever the kernel visits."""
+    return frozenset(place.axis for place in _places(stage)[0])
+
+
 def _places(stage: Stage) -> tuple[tuple[Place, ...], frozenset[Term]]:
     """The data axes that equations of all partials fix at each position, and those equations."""
-    shared = [_required(partial)[0] for partial in stage.partials]
+    shared = [_required(partial)[0] for partial in stage.partials] or [[]]
     places: list[Place] = []
     used: set[Term] = set()
     for condition in shared[0]:
@@ -192,6 +198,11 @@ def _is_long(stage: Stage, accumulator: Accumulator) -> bool:
 
 
 # -- blocks and costs
+
+
+def walk_seconds(scatter: Scatter, target: Target) -> float:
+    """Rough time of the walk on one thread."""
+    return _walk_cycles(scatter, target) / _CLOCK
 
 
 def _lanes(stage: Stage, places: Sequence[Place], combined: Sequence[Combined]) -> Axis | None:
