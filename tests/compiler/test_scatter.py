@@ -6,6 +6,7 @@ magnitudes, and by half an epsilon of itself for the rounding to its own dtype.
 
 from __future__ import annotations
 
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,20 @@ from tests.compiler.programs import lowered, spec
 import snell as sn
 from snell.compiler.lowered import Lowered
 from snell.config import Config
+from snell.dtypes import bool_, f32, i32
 from snell.engine.engine import Engine
 from snell.engine.function import CompiledFunction
+from snell.loops.build import build_kernel
+from snell.loops.grouping import Group
 from snell.loops.interpret import interpret
 from snell.loops.ir import Loop, statements
 from snell.loops.parse import parse_kernel
+from snell.loops.stage import stages_of
 from snell.loops.text import print_kernel
-from snell.symbolic import as_expr
+from snell.rewrite.definition import Definition
+from snell.rewrite.term import Equal, Select, Subtract, Sum, Tensor, cast, index, load, number, reduction, term
+from snell.symbolic import Axis, as_expr
+from snell.targets import AVX2
 
 Array = np.ndarray[Any, np.dtype[Any]]
 EPSILON = float(np.finfo(np.float32).eps)
@@ -217,6 +225,58 @@ def test_the_greatest_value_of_each_segment_is_a_walk_too(width: int) -> None:
     expected = np.full((700, width), -np.inf, np.float32)
     np.maximum.at(expected, ids, values)
     np.testing.assert_array_equal(sn.compile(greatest)(ids, values).numpy(), expected)
+
+
+def test_reductions_at_the_same_places_share_a_walk() -> None:
+    r, n = Axis("r", 300), Axis("n", 200)
+    index_of, x, out = Tensor("index", (200,), i32), Tensor("x", (200,), f32), Tensor("out", (300,), f32)
+    place = as_expr(n)
+    hit = term(Equal(), (load(index_of, (place,)), cast(index(as_expr(r)), i32)), bool_)
+    sums = [reduction(Sum((n,)), term(Select(), (hit, v), f32)) for v in (load(x, (place,)), number(1, f32))]
+    (stage,) = stages_of(Definition(out, (r,), (as_expr(r),), term(Subtract(), (sums[0], sums[1]), f32)), count())
+    built = build_kernel(Group((stage,), ()), AVX2, 2, {})
+    places, values = chosen(310, 200) - 5, normal(200)
+    held = {"index": places.astype(np.int32), "x": values, "out": np.full(300, np.nan, np.float32)}
+    interpret(built.kernel, {b.name: held[t.name] for b, t in zip(built.kernel.buffers, built.tensors, strict=True)})
+    assert len(built.kernel.locals()) == 2
+    np.testing.assert_allclose(held["out"], added_up(300, places, values - 1.0)[0], rtol=0, atol=1e-5)
+
+
+def test_means_of_segments_are_walks() -> None:
+    def means(ids: sn.Tensor, values: sn.Tensor) -> sn.Tensor:
+        hits = sn.equal(ids.reshape(1, 900), sn.arange(700).reshape(700, 1))
+        return sn.sum(sn.where(hits, values, 0.0), 1) / sn.maximum(sn.sum(sn.where(hits, 1.0, 0.0), 1), 1.0)
+
+    ids, values = chosen(700, 900), normal(900)
+    assert walks(lowered(means, spec(900, dtype="i64"), spec(900))) == 2
+    found = sn.compile(means)(ids, values).numpy()
+    total, magnitude = added_up(700, ids, values)
+    count = np.bincount(ids, minlength=700).clip(1)
+    assert np.all(np.abs(found - total / count) <= (count + 1) * EPSILON / 2 * magnitude / count)
+
+
+def test_places_of_one_index_may_depend_on_a_batch_but_not_on_another_index() -> None:
+    def pairs(i: sn.Tensor, j: sn.Tensor, g: sn.Tensor) -> sn.Tensor:
+        first = sn.equal(i.reshape(1, 1, 500), sn.arange(90).reshape(90, 1, 1))
+        second = sn.equal(j.reshape(90, 1, 500), sn.arange(70).reshape(1, 70, 1))
+        return sn.sum(sn.where(sn.logical_and(first, second), g, 0.0), 2)
+
+    i, j, g = chosen(90, 500), chosen(70, 90, 500), normal(500)
+    found = sn.compile(pairs)(i, j, g).numpy()
+    expected = np.zeros((90, 70))
+    np.add.at(expected, (i, j[i, np.arange(500)]), g.astype(np.float64))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=500 * EPSILON)
+
+
+def test_columns_may_have_indices_of_their_own() -> None:
+    def along(x: sn.Tensor, ids: sn.Tensor, g: sn.Tensor) -> sn.Tensor:
+        return sn.grad(lambda x: sn.sum(sn.take_along_axis(x, ids, 0, mode="zero") * g))(x)
+
+    ids, g = chosen(900, 200, 6), normal(200, 6)
+    found = sn.compile(along)(normal(900, 6), ids, g).numpy()
+    expected = np.zeros((900, 6))
+    np.add.at(expected, (ids, np.arange(6)), g.astype(np.float64))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=200 * EPSILON)
 
 
 def test_of_several_updates_at_one_index_the_last_stays() -> None:

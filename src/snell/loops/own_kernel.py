@@ -12,4 +12,6 @@ __all__ = ["has_own_kernel"]
 
 def has_own_kernel(stage: Stage, target: Target) -> bool:
     """Whether the stage is a nested sum or a scatter on the target."""
+    if not stage.partials:
+        return False
     return nested_sum(stage, target) is not None or scatter_of(stage, target) is not None

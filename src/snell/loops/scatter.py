@@ -107,11 +107,16 @@ def _places(stage: Stage) -> tuple[tuple[Place, ...], frozenset[Term]]:
             continue
         difference = equation(condition)
         solved = _solved(difference, stage) if difference is not None else None
-        axes = {place.axis for place in places}
-        if solved and not any(axes & {place.axis, *place.at.axes()} for place in solved):
+        if solved and _is_independent(solved, places):
             places += solved
             used.add(condition)
     return tuple(places), frozenset(used)
+
+
+def _is_independent(solved: Sequence[Place], places: Sequence[Place]) -> bool:
+    """Whether neither places of another equation depend on where these are, nor these on those."""
+    axes, told = {place.axis for place in places}, {axis for place in places for axis in place.at.axes()}
+    return not any(place.axis in axes | told or axes & place.at.axes() for place in solved)
 
 
 def _solved(difference: Expr, stage: Stage) -> list[Place] | None:

@@ -64,12 +64,12 @@ class _Sums:
 def scatter_phase(scatter: Scatter, target: Target, threads: int) -> Phase:
     """The one phase of the kernel."""
     stage, blocks = scatter.stage, _shared(scatter, target, threads)
-    order = tuple(sorted(stage.axes, key=lambda axis: axis == (scatter.lanes or stage.axes[-1])))
+    last = scatter.lanes or max(stage.axes, key=lambda axis: blocks[axis])
+    order = tuple(sorted(stage.axes, key=lambda axis: axis == last))
     sums = [_sums(scatter, item, order, blocks) for item in scatter.combined]
-    last = order[-1] if order else None
     begun = _swept(order, last, blocks, target, tuple(s.store(s.combined.start) for s in sums))
     finished = Store(stage.tensor, stage.indices, _finished(scatter, sums))
-    ended = _swept(order, _neighbour(scatter, last), blocks, target, (finished,))
+    ended = _swept(order, _neighbour(scatter, blocks, last), blocks, target, (finished,))
     body = (Allocate(tuple(s.buffer for s in sums)), *begun, *_walk(scatter, sums, order, blocks, target), *ended)
     return Phase(tuple(Level(axis, blocks[axis]) for axis in stage.axes), body)
 
@@ -137,11 +137,10 @@ def _finished(scatter: Scatter, sums: Sequence[_Sums]) -> Term:
     return map_term(scatter.stage.value, stored)
 
 
-def _neighbour(scatter: Scatter, otherwise: Axis | None) -> Axis | None:
-    """The data axis whose positions are neighbours in the result."""
+def _neighbour(scatter: Scatter, blocks: Mapping[Axis, int], otherwise: Axis) -> Axis:
+    """The data axis of which a ticket has several positions that are neighbours in the result."""
     store = Access(scatter.stage.tensor, scatter.stage.indices)
-    beside = [axis for axis in scatter.stage.axes if store.stride(axis) == 1.0 and scatter.stage.extent(axis) > 1]
-    return beside[-1] if beside else otherwise
+    return next((a for a in scatter.stage.axes if store.stride(a) == 1.0 and blocks[a] > 1), otherwise)
 
 
 def _swept(
