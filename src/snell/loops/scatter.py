@@ -67,9 +67,6 @@ class Scatter:
     blocks: tuple[tuple[Axis, int], ...]
     lanes: Axis | None
 
-    def block(self, axis: Axis) -> int:
-        return next(size for known, size in self.blocks if known == axis)
-
 
 @lru_cache(maxsize=1 << 10)
 def scatter_of(stage: Stage, target: Target) -> Scatter | None:
