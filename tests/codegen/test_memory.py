@@ -8,6 +8,7 @@ import mmap
 import numpy as np
 import pytest
 from tests.codegen.kernels import Array, Runner, levels, nest, reduction
+from tests.loops.test_text import SCATTER
 
 from snell.dtypes import DType, bool_, f16, f32, i32, i64, u1, u2, u4, u8
 from snell.graph.primitives import Add, LessThan, Mul
@@ -31,6 +32,7 @@ from snell.loops.ir import (
     read,
     tee,
 )
+from snell.loops.parse import parse_kernel
 from snell.loops.verify import verify
 from snell.rewrite.term import Select, Tensor, Term, cast, index, load, number, opaque, term
 from snell.symbolic import Axis, Dim, Expr, as_expr
@@ -427,3 +429,15 @@ def test_an_outer_block_of_a_reduced_axis_continues_from_memory(size: tuple[int,
     dims, sizes = ((dim,), {dim: depth}) if symbolic else ((), {})
     result = both(kernel(buffers, body, dims), arrays, "c", sizes)
     np.testing.assert_allclose(result, x @ y, 1e-4, 1e-4)
+
+
+@pytest.mark.parametrize("places", [[3, 3, 19, 0, 7, 8, 3, 19, 2], [-1, 20, 5, 2**31 - 1, -(2**31), -20, 5, 99, 16]])
+def test_a_loop_from_a_loaded_place_runs_there_and_nowhere_outside(places: list[int]) -> None:
+    rows = np.arange(9 * 24, dtype=np.float32).reshape(9, 24)
+    arrays = {"index": np.array(places, np.int32), "x": rows, "y": np.full((20, 24), np.nan, np.float32)}
+    found = both(parse_kernel(SCATTER), arrays, "y")
+    expected = np.zeros((20, 24), np.float32)
+    for place, row in zip(places, rows, strict=True):
+        if 0 <= place < 20:
+            expected[place] += row
+    np.testing.assert_array_equal(found, expected)

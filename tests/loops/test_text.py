@@ -54,6 +54,28 @@ kernel gemm
 """
 
 
+SCATTER = """\
+kernel scatter
+  axis r 20
+  axis c 24
+  axis n 9
+  parameter index i32[9]
+  parameter x f32[9, 24]
+  parameter y f32[20, 24] writable
+  phase r:8
+    local t f32[8, 24] writable
+    allocate t
+    for r:1 c:8 c:8v
+      t[r, c] = 0:f32
+    for n:1
+      for r:1 from {index[n] in -2147483648..2147483647} below {index[n] in -2147483648..2147483647} + 1
+        for c:8 c:8v
+          t[r, c] = Add(t[r, c], x[n, c])
+    for r:1 c:8 c:8v
+      y[r, c] = t[r, c]
+"""
+
+
 def gemm() -> Kernel:
     i, j, k = axes = Axis("i", 197), Axis("j", 333), Axis("k", 130)
     a, b, c = Tensor("A", (197, 130), f32), Tensor("B", (130, 333), f32), Tensor("C", (197, 333), f32)

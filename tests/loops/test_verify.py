@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.loops.test_text import GEMM
+from tests.loops.test_text import GEMM, SCATTER
 
 from snell.errors import VerificationError
 from snell.loops.parse import parse_kernel
@@ -51,7 +51,7 @@ kernel pairs
 """
 
 
-@pytest.mark.parametrize("text", [GEMM, LOCAL, PAIRS])
+@pytest.mark.parametrize("text", [GEMM, LOCAL, PAIRS, SCATTER])
 def test_a_well_formed_kernel_passes(text: str) -> None:
     verify(parse_kernel(text))
 
@@ -85,6 +85,8 @@ def test_a_well_formed_kernel_passes(text: str) -> None:
         (LOCAL, "        s = 0:f32", "        prefetch x[i]\n        s = 0:f32", "2 dimensions, received 1 indices"),
         (LOCAL, "s += x", "prefetch x[i, j]\n          s += x", "before the vector level"),
         (LOCAL, "for j:8 j:8v", "for j:8 j:8v from 3", "cannot have bounds"),
+        (SCATTER, "    for n:1\n", "    for n:3\n", "uses n with a range of 3 left"),
+        (SCATTER, "from {index[n]", "from {index[n, n]", "1 dimensions, received 2 indices"),
     ],
 )
 def test_each_mistake_is_named(text: str, old: str, new: str, message: str | None) -> None:

@@ -181,7 +181,7 @@ def _grouped(
             groups = group_with_streams(stages, kept, passes.target, passes.threads, passes.joins, passes.streams)
         else:
             groups = group_stages(stages, kept, passes.target, passes.threads, passes.joins)
-        groups = store_sums(split_reductions(groups, updated), passes.target, updated)
+        groups = store_sums(split_reductions(groups, passes.target, updated), passes.target, updated)
         return reorder_results(groups, passes.target, updated)
 
 

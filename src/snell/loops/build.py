@@ -33,11 +33,13 @@ from snell.loops.plan import HEURISTICS, Plan, StageChoice
 from snell.loops.prefetch import prefetches
 from snell.loops.pruning import pruned
 from snell.loops.retarget import rebuilt_stage, retarget_stage
+from snell.loops.scatter import Scatter, scatter_of, walk_seconds
+from snell.loops.scatter_kernel import scatter_phase
 from snell.loops.schedule import StageSchedule, schedule_stage
 from snell.loops.staging import stage_rows
 from snell.loops.traffic import is_packed_once
 from snell.loops.verify import verify
-from snell.loops.work import least_claim
+from snell.loops.work import claim_of, least_claim
 from snell.rewrite.cut import typical_size
 from snell.rewrite.term import Cast, Index, Load, Tensor, Term, walk
 from snell.symbolic import Axis, Dim, Expr, as_expr
@@ -188,6 +190,9 @@ def _single(group: Group, target: Target, threads: int, prunes: bool, choice: St
     if nested is not None:
         return _nested(nested, target, threads)
     stage, origin = merge_axes(whole)
+    scatter = scatter_of(stage, target)
+    if scatter is not None:
+        return _of_tensors(_scattered(scatter, target, threads), origin)
     schedule = schedule_stage(stage, target, threads=threads, choice=choice)
     fixed = [level.axis for level in schedule.tickets if level.step == 1] if schedule.own_copies else []
     packing = pack_operands(stage, schedule, BufferScope.WORKSPACE, fixed)
@@ -238,6 +243,13 @@ def _nested(nested: NestedSum, target: Target, threads: int) -> BuiltKernel:
     read = dict.fromkeys(item.op.tensor for item in walk(*made.reads) if isinstance(item.op, Load))
     used = [tensor for tensor in (*read, nested.stage.tensor) if tensor not in packed]
     return replace(_built(Group((nested.stage,), ()), used, extra, (made.phase,)), prepares=prepares)
+
+
+def _scattered(scatter: Scatter, target: Target, threads: int) -> BuiltKernel:
+    group = Group((scatter.stage,), ())
+    phase = scatter_phase(scatter, target, threads)
+    built = _built(group, _parameters(group, set()), (), (phase,))
+    return replace(built, claim=claim_of(phase, walk_seconds(scatter, target)))
 
 
 def _alive_part(buffer: Buffer, copy: Packing, schedule: StageSchedule) -> Buffer:

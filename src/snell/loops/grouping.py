@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from snell.loops.access import access_of
-from snell.loops.nested import nested_sum
+from snell.loops.own_kernel import has_own_kernel
 from snell.loops.retarget import Parts, rebuilt_stage, split_stage
 from snell.loops.stage import Stage
 from snell.loops.traffic import LONG_JUMP, is_cold
@@ -102,13 +102,13 @@ def _join(growing: list[_Growing], stage: Stage, target: Target, threads: int, j
     The group then runs after every other producer, so no group in between may read what it makes.
     """
     reads = stage.reads()
-    if nested_sum(stage, target) is not None:
-        return False  # (a kernel of its own, which reads its weights once)
+    if has_own_kernel(stage, target):
+        return False
     for place in reversed(range(len(growing))):
         group = growing[place]
         later = growing[place + 1 :]
         if (
-            nested_sum(group.stages[0], target) is not None
+            has_own_kernel(group.stages[0], target)
             or len(group.stages) == _MOST_STAGES
             or not group.produces & reads
             or any(group.produces & other.reads for other in later)

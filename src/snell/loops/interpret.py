@@ -142,10 +142,14 @@ def _steps(loop: Loop, place: _Place) -> Iterator[_Place]:
     start, size = place.range(level.axis)
     starts = place.starts()
     starts.setdefault(level.axis, start)
-    lower = None if loop.lower is None else loop.lower.evaluate(starts)
-    upper = None if loop.upper is None else loop.upper.evaluate(starts)
+    bounds = _Evaluator(starts, place.state)
+    active = np.ones((), bool)
+    lower = None if loop.lower is None else int(bounds.integer(loop.lower, active))
+    upper = None if loop.upper is None else int(bounds.integer(loop.upper, active))
     step = 1 if level.kind in (LoopKind.VECTOR, LoopKind.TENSOR) else level.step
-    for offset in range(0, size, step):
+    begin = 0 if lower is None else max(0, (lower - start) // step * step)
+    end = size if upper is None else min(size, upper - start)
+    for offset in range(begin, end, step):
         first, count = start + offset, min(step, size - offset)
         if (lower is not None and first + count <= lower) or (upper is not None and first >= upper):
             continue

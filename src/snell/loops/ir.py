@@ -173,6 +173,7 @@ class Level:
 class Loop:
     """A level around a body.  `lower`/`upper` are optional run-time bounds (lower <= axis < upper) that prune whole
     tiles: a tile that lies outside is skipped, one that lies partly outside runs (its positions outside contribute nothing).
+    They may be loaded integers, outside of the range as well: a step of 1 from `x` below `x + 1` is the position x, if any.
     """
 
     level: Level

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from snell.loops.access import access_of
 from snell.loops.grouping import Group
-from snell.loops.nested import nested_sum
+from snell.loops.own_kernel import has_own_kernel
 from snell.loops.stage import Stage
 from snell.loops.traffic import elements_used
 from snell.rewrite.term import Tensor, Term, load
@@ -40,7 +40,7 @@ def reorder_results(groups: Iterable[Group], target: Target, fixed: frozenset[Te
 
 def _reordered(stage: Stage, target: Target) -> tuple[Stage, Stage] | None:
     """The stage with its result in the order of its large operand, and the copy into the result's own order."""
-    if not stage.partials or not _is_dense(stage) or nested_sum(stage, target) is not None:
+    if not stage.partials or not _is_dense(stage) or has_own_kernel(stage, target):
         return None
     operand = _large_operand(stage, target)
     if operand is None:

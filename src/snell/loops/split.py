@@ -14,6 +14,7 @@ from dataclasses import replace
 from snell.loops.access import access_of
 from snell.loops.grouping import Group
 from snell.loops.ir import read
+from snell.loops.own_kernel import has_own_kernel
 from snell.loops.retarget import split_stage
 from snell.loops.stage import Partial, Stage
 from snell.loops.tile import reduced_rank
@@ -21,6 +22,7 @@ from snell.loops.traffic import elements_used
 from snell.rewrite.cut import typical_size
 from snell.rewrite.term import Tensor, load
 from snell.symbolic import Axis, as_expr, as_size
+from snell.targets import Target
 
 __all__ = ["split_reductions"]
 
@@ -30,11 +32,11 @@ _LEAST_PIECES, _PIECES, _MOST_PIECES = 8, 64, 1024
 _LEAST_LENGTH = 64.0  # terms of a piece
 
 
-def split_reductions(groups: Iterable[Group], fixed: frozenset[Tensor] = frozenset()) -> list[Group]:
+def split_reductions(groups: Iterable[Group], target: Target, fixed: frozenset[Tensor] = frozenset()) -> list[Group]:
     """The groups, with two stages for each long reduction to few results; `fixed` tensors are made as they are."""
     found: list[Group] = []
     for group in groups:
-        stages = _split(group.stages[0]) if len(group.stages) == 1 else None
+        stages = _split(group.stages[0], target) if len(group.stages) == 1 else None
         if stages is None or group.stages[0].tensor in fixed:
             found.append(group)
         else:
@@ -42,11 +44,13 @@ def split_reductions(groups: Iterable[Group], fixed: frozenset[Tensor] = frozens
     return found
 
 
-def _split(stage: Stage) -> tuple[Stage, Stage] | None:
+def _split(stage: Stage, target: Target) -> tuple[Stage, Stage] | None:
     """The partial results of each piece, and the stage that reduces them; None where that does not pay."""
     results = math.prod(stage.extent(axis) for axis in stage.axes)
     terms = results * math.prod(stage.extent(axis) for axis in stage.reduced)
     if len(stage.partials) != 1 or terms < _LEAST_TERMS or results > (_FEW_VECTORS if _is_in_lanes(stage) else _FEW):
+        return None
+    if has_own_kernel(stage, target):
         return None
     cut = _cut(stage)
     if cut is None:

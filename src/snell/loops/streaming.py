@@ -23,6 +23,7 @@ from snell.loops.fused import is_far
 from snell.loops.grouping import Blocks, Group, Joins, group_stages, usual
 from snell.loops.pieces import in_pieces, named_after, panels, pieces_of
 from snell.loops.retarget import rebuilt_stage, retarget_stage
+from snell.loops.scatter import scatter_of
 from snell.loops.stage import Stage, definition_of, map_term, stages_of
 from snell.rewrite.chain import inlined
 from snell.rewrite.cut import typical_size, typical_volume
@@ -63,7 +64,8 @@ def group_with_streams(
     chains = _Chains.among(rest, outputs)
     for result in stages:
         chain = chains.of(result)
-        stream = _known(chain, target, threads, known) if len(chain) > 1 else ()
+        lone = len(chain) == 1 or any(scatter_of(stage, target) is not None for stage in chain)
+        stream = () if lone else _known(chain, target, threads, known)
         if stream and streams(result):
             place = rest.index(result)
             made = {stage.tensor for stage in chain}

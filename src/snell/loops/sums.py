@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from snell.loops.grouping import Group
 from snell.loops.ir import Combine, ReadAccumulator, read
-from snell.loops.nested import nested_sum
+from snell.loops.own_kernel import has_own_kernel
 from snell.loops.schedule import schedule_stage
 from snell.loops.stage import Stage, map_term
 from snell.loops.traffic import PASS_LENGTH
@@ -39,7 +39,7 @@ def store_sums(groups: Iterable[Group], target: Target, fixed: frozenset[Tensor]
 
 def _stored(stage: Stage, target: Target) -> tuple[Stage, Stage] | None:
     """The stage that adds up, and the one that makes the result; None where one does for both."""
-    if stage.holds_sums or len(stage.partials) != 1 or nested_sum(stage, target) is not None:
+    if stage.holds_sums or len(stage.partials) != 1 or has_own_kernel(stage, target):
         return None
     accumulator = stage.partials[0].accumulator
     length = math.prod(stage.extent(axis) for axis in stage.reduced)

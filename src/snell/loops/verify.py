@@ -35,7 +35,7 @@ from snell.loops.ir import (
     converted_factors,
 )
 from snell.rewrite.term import Load, Reduction, Tensor, Term, walk
-from snell.symbolic import Axis, Expr, as_expr
+from snell.symbolic import Axis, Expr, Opaque, as_expr
 
 __all__ = ["verify"]
 
@@ -168,6 +168,9 @@ class _Verifier:
         for bound in (loop.lower, loop.upper):
             if bound is not None:
                 self._dims([bound], f"the bound of level {level}")
+                for atom in bound.atoms():
+                    if isinstance(atom, Opaque) and isinstance(atom.key, Term):
+                        self._term(atom.key, place)
                 if level.kind is not LoopKind.SERIAL:
                     self.fail(f"level {level} is not serial and cannot have bounds")
         return replace(place, levels=(*place.levels, level))

@@ -14,7 +14,7 @@ from snell.loops.stage import Stage
 from snell.rewrite.cut import typical_size, typical_volume
 from snell.rewrite.term import walk
 
-__all__ = ["is_worth_threads", "least_claim"]
+__all__ = ["claim_of", "is_worth_threads", "least_claim"]
 
 _SECONDS_AN_OPERATION = 0.1e-9
 _SECONDS_A_FUNCTION = 1e-9
@@ -23,7 +23,11 @@ _LEAST_SECONDS = 8e-6  # a sleeping worker takes longer than this to wake, so le
 
 def least_claim(phase: Phase, stages: Sequence[Stage]) -> int:
     """The least number of tickets worth a claim, so that one claim is some microseconds of work."""
-    seconds = sum(_seconds(stage) for stage in stages)
+    return claim_of(phase, sum(_seconds(stage) for stage in stages))
+
+
+def claim_of(phase: Phase, seconds: float) -> int:
+    """The same of a phase that takes one thread so many seconds."""
     tickets = max(1.0, typical_size(phase.tickets()))
     return max(1, math.ceil(_LEAST_SECONDS / max(seconds / tickets, 1e-12)))
 

@@ -31,7 +31,7 @@ from snell.rewrite.term import (
 )
 from snell.symbolic import Axis, Expr, Opaque, as_expr
 
-__all__ = ["conjunction", "gathered", "holds", "select", "vanishes"]
+__all__ = ["conditions", "conjunction", "conjuncts", "equation", "gathered", "holds", "select", "vanishes"]
 
 
 def holds(guard: Expr) -> Term:
@@ -84,12 +84,12 @@ def vanishes(value: Term, guards: tuple[Expr, ...]) -> bool:
 def gathered(axes: tuple[Axis, ...], body: Term) -> tuple[tuple[Axis, ...], Term]:
     """The axes and body of an equal sum in which no summed axis is fixed by an equation."""
     while True:
-        conditions, value = _conditions(body)
-        solved = next((found for c in conditions for axis in axes if (found := _solved(c, axis)) is not None), None)
+        required, value = conditions(body)
+        solved = next((found for c in required for axis in axes if (found := _solved(c, axis)) is not None), None)
         if solved is None:
             return axes, body
         condition, axis, solution = solved
-        rest = [c for c in conditions if c is not condition]
+        rest = [c for c in required if c is not condition]
         body = _placed(rest, value, axis, solution)
         axes = tuple(a for a in axes if a != axis)
 
@@ -106,38 +106,44 @@ def _placed(conditions: list[Term], value: Term, axis: Axis, solution: Expr) -> 
     return moved if not guards or vanishes(moved, guards) else select(conjunction([holds(g) for g in guards]), moved)
 
 
-def _conditions(body: Term) -> tuple[list[Term], Term]:
+def conditions(body: Term) -> tuple[list[Term], Term]:
     """The conjuncts under which a body is not 0, and what it is there."""
     match body.op:
         case Select():
-            below, value = _conditions(body.args[1])
-            return _conjuncts(body.args[0]) + below, value
+            below, value = conditions(body.args[1])
+            return conjuncts(body.args[0]) + below, value
         case Cast() if body.args[0].dtype != bool_:
-            below, value = _conditions(body.args[0])
+            below, value = conditions(body.args[0])
             return (below, cast(value, body.dtype)) if below else ([], body)
         case _:
             return [], body
 
 
-def _conjuncts(condition: Term) -> list[Term]:
+def conjuncts(condition: Term) -> list[Term]:
+    """The conditions that hold exactly where this one does."""
     if isinstance(condition.op, And):
-        return [c for argument in condition.args for c in _conjuncts(argument)]
+        return [c for argument in condition.args for c in conjuncts(argument)]
     return [condition]
 
 
 def _solved(condition: Term, axis: Axis) -> tuple[Term, Axis, Expr] | None:
     """The equation solved for the axis, where it can be."""
-    if not isinstance(condition.op, Equal) or axis not in condition.free:
+    difference = equation(condition) if axis in condition.free else None
+    if difference is None:
         return None
-    left, right = condition.args
-    if not left.dtype.is_integer:
-        return None
-    difference = _expression(left) - _expression(right)
     coefficient = difference.coefficient(axis)
     if abs(coefficient) != 1 or not difference.is_affine_in(axis):
         return None
     rest = difference - as_expr(axis) * coefficient
     return condition, axis, rest * -coefficient
+
+
+def equation(condition: Term) -> Expr | None:
+    """The index expression that is 0 exactly where the condition holds; None for what is no equation of integers."""
+    if not isinstance(condition.op, Equal) or not condition.args[0].dtype.is_integer:
+        return None
+    left, right = condition.args
+    return _expression(left) - _expression(right)
 
 
 def _expression(value: Term) -> Expr:

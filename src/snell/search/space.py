@@ -13,6 +13,7 @@ from typing import Any
 from snell.loops.fused import placed_stages, row_block
 from snell.loops.grouping import Group
 from snell.loops.merge import merge_axes
+from snell.loops.own_kernel import has_own_kernel
 from snell.loops.plan import Plan, StageChoice
 from snell.loops.stage import Stage
 from snell.loops.tile import choose_tile, possible_tiles
@@ -44,7 +45,7 @@ class Space:
 
     def __init__(self, group: Group, target: Target) -> None:
         self._group = group
-        self.stages = _scheduled(group, target)
+        self.stages = () if _is_settled(group, target) else _scheduled(group, target)
         total = sum(map(stage_volume, self.stages)) or 1.0
         self._genes: list[_Gene] = []
         for place, stage in enumerate(self.stages):
@@ -101,6 +102,11 @@ class Space:
 def stage_volume(stage: Stage) -> float:
     """Points of a stage's iteration space, at typical sizes."""
     return typical_volume({*stage.axes, *stage.reduced})
+
+
+def _is_settled(group: Group, target: Target) -> bool:
+    """Whether the kernel has a form of its own, which no plan changes."""
+    return len(group.stages) == 1 and has_own_kernel(group.stages[0], target)
 
 
 def _scheduled(group: Group, target: Target) -> tuple[Stage, ...]:

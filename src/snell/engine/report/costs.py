@@ -1,13 +1,13 @@
 """What kernels have to do at given sizes: floating-point operations and bytes, counted on their stages.
 
 Bytes are the least a kernel can move: each buffer once, of a table that is looked up only the rows that are.  What masks
-leave out is counted as if it were visited.
+leave out is counted as if it were visited, but for results that no loaded index names.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 
 from snell.compiler.checks import sizes_known
@@ -18,6 +18,7 @@ from snell.graph.node import Graph
 from snell.loops.build import BuiltKernel
 from snell.loops.grouping import Group
 from snell.loops.ir import Kernel, ReadAccumulator
+from snell.loops.scatter import placed_axes
 from snell.loops.stage import Stage
 from snell.rewrite.cut import typical_size
 from snell.rewrite.term import Cast, Index, Load, Number, Tensor, Term, walk
@@ -101,8 +102,13 @@ def _flops(group: Group, sizes: Sizes) -> float:
 def _stage_flops(stage: Stage, sizes: Sizes) -> float:
     """Each operation once for every point of the axes it depends on, each term of a reduction once more."""
     computed = (item for item in walk(*stage.terms()) if _is_arithmetic(item))
-    work = sum(_volume(item.free | _accumulated(item, stage), sizes) for item in computed)
-    points = _volume((*stage.axes, *stage.reduced), sizes)
+    placed = placed_axes(stage)
+
+    def met(axes: Set[Axis]) -> Set[Axis]:
+        return axes - placed if axes & set(stage.reduced) else axes
+
+    work = sum(_volume(met(item.free | _accumulated(item, stage)), sizes) for item in computed)
+    points = _volume(met({*stage.axes, *stage.reduced}), sizes)
     return work + points * sum(partial.body.dtype.is_float for partial in stage.partials)
 
 
