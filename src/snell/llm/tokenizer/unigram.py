@@ -16,6 +16,7 @@ from snell.llm.tokenizer.sentence_piece import byte_ids, piece_bytes
 from snell.llm.tokenizer.token_kind import TokenKind
 from snell.llm.tokenizer.token_matcher import TokenMatcher
 from snell.llm.tokenizer.vocabulary import Vocabulary
+from snell.llm.tokenizer.package_encoding import package_encoding
 
 __all__ = ["UnigramBackend"]
 
@@ -48,7 +49,7 @@ class UnigramBackend:
         pieces = self._user_defined.split(text)
         normal = "".join(texts[piece] if isinstance(piece, int) else self._normalized(piece) for piece in pieces)
         spaced = self._spaced(normal)
-        encoding = self._package.encode(spaced, add_special_tokens=False)
+        encoding = package_encoding(self._package, spaced)
         if self._bytes is None or self._unknown not in encoding.ids:
             return encoding.ids
         return [
