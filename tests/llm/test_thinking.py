@@ -136,7 +136,8 @@ def test_generate_tells_the_thinking_about_an_answer_to_messages(model: Language
         result = thinking.generate(asked, temperature=0.0, max_tokens=8)
     assert isinstance(result, Generation)
     written = model.tokenizer.decode(result.token_ids, skip_special=False)
-    assert result.thinking and result.thinking in written
+    assert result.thinking
+    assert result.thinking in written
     assert result.text == ""
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from contextlib import closing
 from typing import Any
 
-from snell.cli.console import output
+from snell.cli.console import errors, output
 
 __all__ = ["sampling", "write_chunks"]
 

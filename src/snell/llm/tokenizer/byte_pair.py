@@ -13,12 +13,12 @@ from tokenizers import models, pre_tokenizers
 from snell.errors import FileFormatError
 from snell.llm.tokenizer.byte_level import spelled_bytes
 from snell.llm.tokenizer.merging import Merging, check_merges, merge_pairs
+from snell.llm.tokenizer.package_encoding import package_ids
 from snell.llm.tokenizer.pre_tokenizers import PreTokenizer
 from snell.llm.tokenizer.string_index import StringIndex
 from snell.llm.tokenizer.token_kind import TokenKind
 from snell.llm.tokenizer.token_matcher import TokenMatcher
 from snell.llm.tokenizer.vocabulary import Vocabulary
-from snell.llm.tokenizer.package_encoding import package_ids
 
 __all__ = ["BytePairBackend"]
 

@@ -13,10 +13,10 @@ import tokenizers
 from snell.errors import FileFormatError, ModelNotFoundError
 from snell.llm.tokenizer.byte_level import spelled_bytes
 from snell.llm.tokenizer.neighbours import generation_ends, read_object, token_name
+from snell.llm.tokenizer.package_encoding import package_ids
 from snell.llm.tokenizer.parts import TokenizerParts
 from snell.llm.tokenizer.stripping import Stripping
 from snell.llm.tokenizer.token_kind import end_tokens
-from snell.llm.tokenizer.package_encoding import package_ids
 
 __all__ = ["HuggingFaceBackend", "hugging_face_parts"]
 

@@ -12,11 +12,11 @@ from tokenizers import models, pre_tokenizers
 
 from snell.errors import FileFormatError
 from snell.llm.tokenizer.merging import check_merges, merge_pairs
+from snell.llm.tokenizer.package_encoding import package_ids
 from snell.llm.tokenizer.sentence_piece import piece_bytes
 from snell.llm.tokenizer.token_kind import TokenKind
 from snell.llm.tokenizer.token_matcher import TokenMatcher
 from snell.llm.tokenizer.vocabulary import Vocabulary
-from snell.llm.tokenizer.package_encoding import package_ids
 
 __all__ = ["RawBytePairBackend"]
 

@@ -12,11 +12,11 @@ import tokenizers
 from tokenizers import models
 
 from snell.llm.tokenizer.character_map import CharacterMap
+from snell.llm.tokenizer.package_encoding import package_encoding
 from snell.llm.tokenizer.sentence_piece import byte_ids, piece_bytes
 from snell.llm.tokenizer.token_kind import TokenKind
 from snell.llm.tokenizer.token_matcher import TokenMatcher
 from snell.llm.tokenizer.vocabulary import Vocabulary
-from snell.llm.tokenizer.package_encoding import package_encoding
 
 __all__ = ["UnigramBackend"]
 

@@ -6,9 +6,9 @@ import tokenizers
 from tokenizers import models, normalizers, pre_tokenizers
 
 from snell.errors import FileFormatError
+from snell.llm.tokenizer.package_encoding import package_ids
 from snell.llm.tokenizer.token_kind import TokenKind
 from snell.llm.tokenizer.vocabulary import Vocabulary
-from snell.llm.tokenizer.package_encoding import package_ids
 
 __all__ = ["WordPieceBackend"]
 
