@@ -134,9 +134,9 @@ class LanguageModel:
     ) -> Generation | list[Generation] | GenerationStream:
         """Continue a text, answer a conversation, or do so for a list of either; see ``GenerateOptions``.
 
-        What a model thinks before it answers messages is the result's ``thinking``, where its chat template has tags
-        for it; a text that is continued stays whole.  ``stream=True`` returns a closable iterator of chunks.  Raises ContextLengthError where the prompt and
-        ``max_tokens`` do not fit the context, before anything runs.
+        What a model thinks before it answers messages is the result's ``thinking``, where its chat template has
+        tags for it; a text that is continued stays whole. ``stream=True`` returns a closable iterator of chunks.
+        Raises ContextLengthError where the prompt and ``max_tokens`` do not fit the context, before anything runs.
         """
         checked = GenerateOptions.of_keywords(options)
         if is_batch(prompt):
