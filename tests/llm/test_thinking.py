@@ -10,7 +10,7 @@ from tests.models import llama_cpp_models
 from snell.dtypes import f32
 from snell.llm import LanguageModel, load
 from snell.llm.generated_text import GeneratedText
-from snell.llm.generation import Chunk
+from snell.llm.generation import Chunk, Generation
 from snell.llm.interpreted import InterpretingCompiler
 from snell.llm.options import GenerateOptions
 from snell.llm.template_source import TemplateSource
@@ -97,7 +97,7 @@ CALL = '<tool_call>\n{"name": "f", "arguments": {"a": 3}}\n</tool_call>'
 def test_a_model_thinks_before_it_calls(model: LanguageModel, ending: str, begins: str) -> None:
     text = planned(thinking_model(model, ending), tools=TOOLS)
     chunks = driven(model, text, f"{begins}I {{ think</think>\n\n{CALL}")
-    assert "".join(chunk.reasoning for chunk in chunks) == "".join(text.reasoning) == "I { think"
+    assert "".join(chunk.thinking for chunk in chunks) == "".join(text.thinking) == "I { think"
     assert "".join(chunk.text for chunk in chunks) == "".join(text.written) == ""
     assert [(call.name, call.arguments) for call in chunks[-1].tool_calls] == [("f", {"a": 3})]
     assert text.finish == "tool_calls"
@@ -107,7 +107,7 @@ def test_a_schema_binds_the_answer_and_not_the_thinking(model: LanguageModel) ->
     schema = {"type": "object", "properties": {"a": {"const": 3}}, "required": ["a"], "additionalProperties": False}
     text = planned(thinking_model(model, "<think>\n"), json_schema=schema)
     chunks = driven(model, text, "Not JSON</think>and nor is this, as one would think")
-    assert "".join(chunk.reasoning for chunk in chunks) == "Not JSON"
+    assert "".join(chunk.thinking for chunk in chunks) == "Not JSON"
     assert json.loads("".join(text.written)) == {"a": 3}
 
 
@@ -120,11 +120,27 @@ def test_a_bound_text_does_not_end_while_the_model_thinks(model: LanguageModel) 
 def test_what_is_only_thinking_has_no_answer(model: LanguageModel) -> None:
     text = planned(thinking_model(model, "<think>\n"))
     driven(model, text, "on and on")
-    assert ("".join(text.reasoning), "".join(text.written), text.finish) == ("on and on", "", "stop")
+    assert ("".join(text.thinking), "".join(text.written), text.finish) == ("on and on", "", "stop")
 
 
-def test_generate_shows_a_text_as_it_is_written(model: LanguageModel) -> None:
-    asked = GenerateOptions(temperature=0.0, max_tokens=200)
-    text = thinking_model(model, "").planned([{"role": "user", "content": "hi"}], asked)
-    driven(model, text, "<think>so</think> yes")
-    assert "".join(text.written) == "<think>so</think> yes"
+@pytest.mark.parametrize("stream", [False, True])
+def test_generate_tells_the_thinking_about_an_answer_to_messages(model: LanguageModel, stream: bool) -> None:
+    thinking = thinking_model(model, "<think>\n")
+    asked = [{"role": "user", "content": "hi"}]
+    if stream:
+        chunks = thinking.generate(asked, stream=True, temperature=0.0, max_tokens=8)
+        thought = "".join(chunk.thinking for chunk in chunks)
+        result = chunks.result
+        assert result.thinking == thought
+    else:
+        result = thinking.generate(asked, temperature=0.0, max_tokens=8)
+    assert isinstance(result, Generation)
+    written = model.tokenizer.decode(result.token_ids, skip_special=False)
+    assert result.thinking
+    assert result.thinking in written
+    assert result.text == ""
+
+
+def test_a_text_that_is_continued_stays_whole(model: LanguageModel) -> None:
+    result = thinking_model(model, "<think>\n").generate("hi<think>", temperature=0.0, max_tokens=8)
+    assert (result.thinking, result.text) == ("", model.generate("hi<think>", temperature=0.0, max_tokens=8).text)

@@ -91,6 +91,7 @@ def run(
 def _fields(generation: Any) -> dict[str, Any]:
     return {
         "text": generation.text,
+        "thinking": generation.thinking,
         "token_ids": list(generation.token_ids),
         "finish_reason": generation.finish_reason,
         "usage": {

@@ -48,7 +48,7 @@ class _Read:
     """What a piece of text is made of."""
 
     text: str
-    reasoning: str
+    thinking: str
     deltas: tuple[ToolCallDelta, ...]
 
 
@@ -59,7 +59,7 @@ class GeneratedText:
         self.plan = plan
         self._sampler, self._text = sampler, text
         self.written: list[str] = []
-        self.reasoning: list[str] = []
+        self.thinking: list[str] = []
         self.ids: list[int] = []
         self.logprobs: list[TokenLogprob] = []
         self.finish: FinishReason = "cancelled"
@@ -84,7 +84,7 @@ class GeneratedText:
         if len(self.ids) == self.plan.max_tokens:
             return self._last(text, (token,), listed, "length")
         read = self._read(text)
-        return Chunk(read.text, (token,), listed, tool_call_deltas=read.deltas, reasoning=read.reasoning)
+        return Chunk(read.text, (token,), listed, tool_call_deltas=read.deltas, thinking=read.thinking)
 
     def end_at_limit(self) -> Chunk:
         """The last chunk of a text that may have no token at all."""
@@ -121,23 +121,23 @@ class GeneratedText:
         reader = self.plan.tool_calls
         if reader is not None and reader.calls and not reader.is_cut:
             self.finish = "tool_calls"
-        return Chunk(read.text, ids, listed, self.finish, self.tool_calls, read.deltas, read.reasoning)
+        return Chunk(read.text, ids, listed, self.finish, self.tool_calls, read.deltas, read.thinking)
 
     def _read(self, text: str, *, final: bool = False) -> _Read:
         """What of the text is thinking, what the answer, and what calls; it is kept as well."""
-        reasoning, deltas = "", tuple[ToolCallDelta, ...]()
+        thought, deltas = "", tuple[ToolCallDelta, ...]()
         if (thinking := self.plan.thinking) is not None:
-            reasoning, text = thinking.push(text)
+            thought, text = thinking.push(text)
             if final:
-                held_reasoning, held_text = thinking.finish()
-                reasoning, text = reasoning + held_reasoning, text + held_text
+                held_thought, held_text = thinking.finish()
+                thought, text = thought + held_thought, text + held_text
         if (calls := self.plan.tool_calls) is not None:
             text, deltas = calls.push(text)
             text += calls.finish() if final else ""
-        self.reasoning.append(reasoning)
+        self.thinking.append(thought)
         self.written.append(text)
         self.tool_call_deltas.extend(deltas)
-        return _Read(text, reasoning, deltas)
+        return _Read(text, thought, deltas)
 
 
 def token_logprob(token: int, logits: npt.NDArray[np.float32], count: int) -> TokenLogprob:

@@ -72,7 +72,7 @@ class Chunk:
     """One token's part of a stream; the text may be "" while a character or a stop string is incomplete.
 
     The last chunk has a ``finish_reason`` and all tool calls, and no token where an end-of-text token ended the text.
-    ``reasoning`` is the thinking before the answer, where it was to be told apart.
+    ``thinking`` is what the model thinks before its answer, where its chat template has tags for it.
     """
 
     text: str
@@ -81,7 +81,7 @@ class Chunk:
     finish_reason: FinishReason | None = None
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_deltas: tuple[ToolCallDelta, ...] = ()
-    reasoning: str = ""
+    thinking: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +89,7 @@ class Generation:
     """A finished text; ``str(generation)`` is ``text``.  ``logprobs`` is None unless asked for.
 
     ``tool_calls`` are what the model wants called, where it was given tools; they are no part of ``text``.
+    Nor is ``thinking``, what the model wrote for itself before its answer to messages; "" where it wrote none.
     """
 
     text: str
@@ -98,6 +99,7 @@ class Generation:
     usage: Usage
     timings: Timings
     tool_calls: tuple[ToolCall, ...] = ()
+    thinking: str = ""
 
     def __str__(self) -> str:
         return self.text

@@ -55,6 +55,7 @@ class GenerationStream:
             usage=Usage(len(plan.prompt), len(text.ids)),
             timings=Timings(self._prefill_seconds, self._decode_seconds, max(0, self._session.past - len(plan.prompt))),
             tool_calls=text.tool_calls,
+            thinking="".join(text.thinking),
         )
 
     def _generate(self) -> Generator[Chunk, None, None]:

@@ -24,7 +24,7 @@ from snell.llm.generated_text import GeneratedText, GenerationPlan, token_logpro
 from snell.llm.generation import Generation, TokenLogprob
 from snell.llm.generation_stream import GenerationStream
 from snell.llm.options import GenerateKeywords, GenerateOptions
-from snell.llm.prompt import Prompt, is_batch, prompt_ids
+from snell.llm.prompt import Prompt, is_batch, is_conversation, prompt_ids
 from snell.llm.sampling import Sampler, SamplingParams
 from snell.llm.session import Session
 from snell.llm.sized_program import SizedProgram
@@ -134,8 +134,9 @@ class LanguageModel:
     ) -> Generation | list[Generation] | GenerationStream:
         """Continue a text, answer a conversation, or do so for a list of either; see ``GenerateOptions``.
 
-        ``stream=True`` returns a closable iterator of chunks.  Raises ContextLengthError where the prompt and
-        ``max_tokens`` do not fit the context, before anything runs.
+        What a model thinks before it answers messages is the result's ``thinking``, where its chat template has
+        tags for it; a text that is continued stays whole. ``stream=True`` returns a closable iterator of chunks.
+        Raises ContextLengthError where the prompt and ``max_tokens`` do not fit the context, before anything runs.
         """
         checked = GenerateOptions.of_keywords(options)
         if is_batch(prompt):
@@ -232,7 +233,7 @@ class LanguageModel:
 
     def _stream(self, prompt: Prompt, options: GenerateOptions, *, finish: bool) -> GenerationStream:
         session = Session(self._program(StepResult.LAST_LOGITS), self._cache, self._chunk)
-        stream = GenerationStream(self.planned(prompt, options), session)
+        stream = GenerationStream(self.planned(prompt, options, split_thinking=is_conversation(prompt)), session)
         if finish:
             for _ in stream:
                 pass

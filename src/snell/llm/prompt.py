@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 else:
     chat_template = deferred("snell.llm.chat_template")
 
-__all__ = ["Prompt", "checked_ids", "is_batch", "prompt_ids"]
+__all__ = ["Prompt", "checked_ids", "is_batch", "is_conversation", "prompt_ids"]
 
 # A message is a JSON object of the caller: role, content, tool calls.
 Prompt = str | Sequence[Mapping[str, Any]] | Sequence[int]
@@ -34,6 +34,11 @@ def is_batch(prompt: Prompt | Sequence[Prompt]) -> bool:
         return False
     items = cast("Sequence[Any]", prompt)
     return len(items) == 0 or not (isinstance(items[0], Mapping) or is_whole(items[0]))
+
+
+def is_conversation(prompt: Prompt) -> bool:
+    """True for messages."""
+    return not isinstance(prompt, str) and len(prompt) > 0 and isinstance(prompt[0], Mapping)
 
 
 def prompt_ids(

@@ -38,8 +38,8 @@ class ChatAnswer:
 
     def piece(self, index: int, chunk: Chunk) -> dict[str, Any] | None:
         delta: dict[str, Any] = {}
-        if chunk.reasoning:
-            delta["reasoning_content"] = chunk.reasoning
+        if chunk.thinking:
+            delta["reasoning_content"] = chunk.thinking
         if chunk.text:
             delta["content"] = chunk.text
         if chunk.tool_call_deltas:
@@ -58,7 +58,7 @@ class ChatAnswer:
 
 
 def _message(text: GeneratedText) -> dict[str, Any]:
-    content, reasoning, calls = "".join(text.written), "".join(text.reasoning), _calls(text.tool_call_deltas)
+    content, reasoning, calls = "".join(text.written), "".join(text.thinking), _calls(text.tool_call_deltas)
     message: dict[str, Any] = {"role": "assistant", "content": content or (None if calls else ""), "refusal": None}
     if reasoning:
         message["reasoning_content"] = reasoning

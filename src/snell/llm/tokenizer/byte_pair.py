@@ -13,6 +13,7 @@ from tokenizers import models, pre_tokenizers
 from snell.errors import FileFormatError
 from snell.llm.tokenizer.byte_level import spelled_bytes
 from snell.llm.tokenizer.merging import Merging, check_merges, merge_pairs
+from snell.llm.tokenizer.package_encoding import package_ids
 from snell.llm.tokenizer.pre_tokenizers import PreTokenizer
 from snell.llm.tokenizer.string_index import StringIndex
 from snell.llm.tokenizer.token_kind import TokenKind
@@ -73,7 +74,7 @@ class BytePairBackend:
             words = [word for word, _ in self._words.pre_tokenize_str(text)]
             if max(map(len, words), default=0) < _LONG_WORD:
                 return [id_ for word in words for id_ in self._merging.ids(word)]
-        return self._package.encode(text, add_special_tokens=False).ids
+        return package_ids(self._package, text)
 
     @cached_property
     def _package(self) -> tokenizers.Tokenizer:

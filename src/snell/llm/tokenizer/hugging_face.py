@@ -13,6 +13,7 @@ import tokenizers
 from snell.errors import FileFormatError, ModelNotFoundError
 from snell.llm.tokenizer.byte_level import spelled_bytes
 from snell.llm.tokenizer.neighbours import generation_ends, read_object, token_name
+from snell.llm.tokenizer.package_encoding import package_ids
 from snell.llm.tokenizer.parts import TokenizerParts
 from snell.llm.tokenizer.stripping import Stripping
 from snell.llm.tokenizer.token_kind import end_tokens
@@ -55,7 +56,7 @@ class HuggingFaceBackend:
     def encode(self, text: str, *, begins: bool = True) -> list[int]:
         """Ids of a text; files may put a space before the first text of a document only."""
         tokenizer = self._tokenizer if begins else self._inside
-        return tokenizer.encode(text, add_special_tokens=False).ids
+        return package_ids(tokenizer, text)
 
     def token_bytes(self, token_id: int) -> bytes:
         """The bytes that the token adds to a text, by the kind of decoder of the file."""

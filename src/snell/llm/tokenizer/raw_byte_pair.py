@@ -12,6 +12,7 @@ from tokenizers import models, pre_tokenizers
 
 from snell.errors import FileFormatError
 from snell.llm.tokenizer.merging import check_merges, merge_pairs
+from snell.llm.tokenizer.package_encoding import package_ids
 from snell.llm.tokenizer.sentence_piece import piece_bytes
 from snell.llm.tokenizer.token_kind import TokenKind
 from snell.llm.tokenizer.token_matcher import TokenMatcher
@@ -43,7 +44,7 @@ class RawBytePairBackend:
             if isinstance(piece, int):
                 ids.append(piece)
             else:
-                ids.extend(self._package.encode(piece.replace(" ", _SPACE), add_special_tokens=False).ids)
+                ids.extend(package_ids(self._package, piece.replace(" ", _SPACE)))
         return ids
 
     def token_bytes(self, token_id: int) -> bytes:

@@ -12,6 +12,7 @@ import tokenizers
 from tokenizers import models
 
 from snell.llm.tokenizer.character_map import CharacterMap
+from snell.llm.tokenizer.package_encoding import package_encoding
 from snell.llm.tokenizer.sentence_piece import byte_ids, piece_bytes
 from snell.llm.tokenizer.token_kind import TokenKind
 from snell.llm.tokenizer.token_matcher import TokenMatcher
@@ -48,7 +49,7 @@ class UnigramBackend:
         pieces = self._user_defined.split(text)
         normal = "".join(texts[piece] if isinstance(piece, int) else self._normalized(piece) for piece in pieces)
         spaced = self._spaced(normal)
-        encoding = self._package.encode(spaced, add_special_tokens=False)
+        encoding = package_encoding(self._package, spaced)
         if self._bytes is None or self._unknown not in encoding.ids:
             return encoding.ids
         return [

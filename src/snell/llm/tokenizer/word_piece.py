@@ -6,6 +6,7 @@ import tokenizers
 from tokenizers import models, normalizers, pre_tokenizers
 
 from snell.errors import FileFormatError
+from snell.llm.tokenizer.package_encoding import package_ids
 from snell.llm.tokenizer.token_kind import TokenKind
 from snell.llm.tokenizer.vocabulary import Vocabulary
 
@@ -44,7 +45,7 @@ class WordPieceBackend:
 
     def encode(self, text: str, *, begins: bool = True) -> list[int]:
         """Ids of a text, the same wherever it stands."""
-        return self._words.encode(text, add_special_tokens=False).ids
+        return package_ids(self._words, text)
 
     def token_bytes(self, token_id: int) -> bytes:
         """The token's text, after a space if it begins a word."""
