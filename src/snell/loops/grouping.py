@@ -9,7 +9,7 @@ them, operands that every position would read again from beyond the second-level
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from snell.loops.access import access_of
@@ -26,6 +26,7 @@ from snell.targets import Target
 __all__ = ["Blocks", "Group", "Joins", "group_stages", "usual"]
 
 _LEAST_INNER = 8.0
+_LEAST_ROW = 64.0  # elements of a row that passes between element-wise stages: fewer cost more in loops than in memory
 _MOST_STAGES = 16  # what compiling takes grows faster than the stages; equal groups share one kernel
 
 
@@ -115,7 +116,7 @@ def _join(growing: list[_Growing], stage: Stage, target: Target, threads: int, j
         ):
             continue
         aligned = _aligned(group, stage)
-        shared = _shared_axes(group, aligned)
+        shared = _by_rows(group, aligned, _shared_axes(group, aligned))
         if not shared:
             continue
         renamed = rebuilt_stage(aligned, {own: outer for outer, own in shared.items()})
@@ -127,8 +128,51 @@ def _join(growing: list[_Growing], stage: Stage, target: Target, threads: int, j
             group.produces.add(stage.tensor)
             group.reads |= reads
             growing.append(growing.pop(place))
+            _absorb(growing, aligned, shared)
             return True
     return False
+
+
+def _absorb(growing: list[_Growing], stage: Stage, shared: Mapping[Axis, Axis]) -> None:
+    """Take element-wise groups whose values the last group reads into it, where they walk the same rows.
+
+    `stage` is the last one of the group, in its own axes, and `shared` what they are in the group.
+    """
+    group = growing[-1]
+    if any(s.partials for s in group.stages):
+        return
+    for place in reversed(range(len(growing) - 1)):
+        other = growing[place]
+        if not other.produces & group.reads or any(s.partials for s in other.stages):
+            continue
+        if any(other.produces & between.reads for between in growing[place + 1 : -1]):
+            continue
+        axes = {own: outer for outer, own in _shared_axes(other, stage).items()}
+        names = {axes[own]: outer for outer, own in shared.items() if own in axes}
+        rows = tuple(names) == other.outer if len(other.stages) > 1 else _row_axis(other.stages[0]) not in names
+        if len(names) < len(shared) or not rows or len(group.stages) + len(other.stages) > _MOST_STAGES:
+            continue
+        moved = [_in_group(rebuilt_stage(s, names), tuple(shared)) for s in other.stages]
+        group.stages = [*moved, *group.stages]
+        group.produces |= other.produces
+        group.reads |= other.reads
+        growing.remove(other)
+
+
+def _by_rows(group: _Growing, stage: Stage, shared: dict[Axis, Axis]) -> dict[Axis, Axis]:
+    """The axes that a group shares: element-wise stages that share all of theirs go row by row, and share the others."""
+    stages = (*group.stages, stage)
+    inner = _row_axis(group.stages[0])
+    if any(s.partials for s in stages) or inner not in shared or len(shared) < len(stage.axes):
+        return shared
+    if shared[inner] != _row_axis(stage) or typical_size(inner.extent) < _LEAST_ROW:
+        return shared
+    return {outer: own for outer, own in shared.items() if outer != inner}
+
+
+def _row_axis(stage: Stage) -> Axis | None:
+    """The axis along which the result's rows lie in memory."""
+    return stage.indices[-1].lone_axis() if stage.indices else None
 
 
 def _in_group(stage: Stage, outer: tuple[Axis, ...]) -> Stage:
