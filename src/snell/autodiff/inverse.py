@@ -194,18 +194,38 @@ def _size(atom: _Unknown) -> Expr | None:
         case FloorDiv(numerator, divisor):
             if not numerator.is_non_negative():
                 return None
-            most = numerator.substitute({axis: as_expr(axis.extent) - 1 for axis in numerator.axes()})
-            high = numerator.bounds()[1]
-            if _is_rising(numerator) and (divisor - 1).is_non_negative():
+            high, most = numerator.bounds()[1], _most(numerator)
+            if most is not None and (divisor - 1).is_non_negative():
                 return most // divisor + 1
             return as_expr(int(high)) // divisor + 1 if math.isfinite(high) else None
 
 
-def _is_rising(expression: Expr) -> bool:
-    """Whether the expression is greatest where each of its axes is: a remainder, say, is not."""
-    return all(
-        count > 0 and all(isinstance(atom, Axis | Dim) for atom in monomial) for monomial, count in expression.terms
-    )
+def _most(expression: Expr) -> Expr | None:
+    """A size-dependent value that an expression never exceeds; None where none is seen.  Not all parts may reach theirs
+    together: a remainder is not greatest at the end of its axis."""
+    total = as_expr(expression.constant)
+    for monomial, count in expression.terms:
+        factors = [_most_of_atom(atom) for atom in monomial]
+        found = [factor for factor in factors if factor is not None]
+        if count < 0 or len(found) < len(factors):
+            return None
+        total = total + product(found) * count
+    return total
+
+
+def _most_of_atom(atom: object) -> Expr | None:
+    match atom:
+        case Axis():
+            return as_expr(atom.extent) - 1
+        case Dim():
+            return as_expr(atom)
+        case FloorDiv(numerator, divisor) if (divisor - 1).is_non_negative() and not divisor.axes():
+            most = _most(numerator)
+            return None if most is None else most // divisor
+        case Remainder(_, divisor) if (divisor - 1).is_non_negative() and not divisor.axes():
+            return divisor - 1
+        case _:
+            return None
 
 
 def _as_digits(steps: Mapping[_Unknown, Expr], sizes: Mapping[_Unknown, Expr]) -> Sequence[_Unknown]:
