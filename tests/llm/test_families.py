@@ -66,6 +66,14 @@ def test_a_missing_setting_is_named(tmp_path: Path, key: str) -> None:
         load(folder)
 
 
+@pytest.mark.parametrize("layers", [0, -1, 1 << 31])
+def test_a_number_of_layers_that_no_model_has_is_refused_at_once(tmp_path: Path, layers: int) -> None:
+    folder = save_folder(family_model("llama"), tmp_path)
+    write_config(folder, num_hidden_layers=layers)
+    with pytest.raises(FileFormatError, match="expected 1 to 4096 layers"):
+        load(folder)
+
+
 def test_a_missing_tensor_is_named_on_loading(tmp_path: Path) -> None:
     folder = save_folder(family_model("qwen2"), tmp_path)
     write_config(folder, num_hidden_layers=4, layer_types=None)

@@ -14,6 +14,8 @@ from snell.importers.gguf import GGUFFile
 
 __all__ = ["Hyperparameters", "gguf_hyperparameters", "read_json"]
 
+_MOST_LAYERS = 4096
+
 
 @dataclass(frozen=True, slots=True)
 class Hyperparameters:
@@ -35,6 +37,13 @@ class Hyperparameters:
         if isinstance(value, int) and not isinstance(value, bool):
             return value
         raise self._wrong(key, "a whole number", value)
+
+    def layers(self, key: str) -> int:
+        """How many layers: no model has as many as a damaged file may say, and a list with an item for each would not fit."""
+        value = self.integer(key)
+        if not 1 <= value <= _MOST_LAYERS:
+            raise self._wrong(key, f"1 to {_MOST_LAYERS} layers", value)
+        return value
 
     def number(self, key: str, default: float | None = None) -> float:
         """A number."""

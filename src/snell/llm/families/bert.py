@@ -79,7 +79,7 @@ def bert_from_gguf(file: GGUFFile) -> Bert:
     if keys.flag("attention.causal", False):
         raise UnsupportedError(f"{keys.where}: a BERT with causal attention; encoders see the whole text")
     return Bert(
-        layers=keys.integer("block_count"),
+        layers=keys.layers("block_count"),
         heads=keys.integer("attention.head_count"),
         width=keys.integer("embedding_length"),
         context=keys.integer("context_length"),
@@ -94,7 +94,7 @@ def bert_from_config(config: Hyperparameters) -> Bert:
         if config.text(key, supported) != supported:
             raise UnsupportedError(f"{config.where}: {key} {config.text(key)!r}; {supported} is supported")
     return Bert(
-        layers=config.integer("num_hidden_layers"),
+        layers=config.layers("num_hidden_layers"),
         heads=config.integer("num_attention_heads"),
         width=config.integer("hidden_size"),
         context=config.integer("max_position_embeddings"),

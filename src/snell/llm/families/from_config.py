@@ -74,7 +74,7 @@ def _activation(config: Hyperparameters, family: FamilyDescription) -> Activatio
 
 def _windows(config: Hyperparameters, family: FamilyDescription) -> tuple[int, ...]:
     """By ``layer_types`` where the config lists them."""
-    layers, window = config.integer("num_hidden_layers"), config.integer("sliding_window", 0)
+    layers, window = config.layers("num_hidden_layers"), config.integer("sliding_window", 0)
     if "layer_types" in config:
         kinds = config.texts("layer_types")
         known = {"sliding_attention": window, "full_attention": 0}
@@ -99,7 +99,7 @@ def _mixture(config: Hyperparameters, family: FamilyDescription) -> Mixture | No
     if not experts:
         return None
     dense, step = config.integers("mlp_only_layers"), config.integer("decoder_sparse_step", 1)
-    layers = range(config.integer("num_hidden_layers"))
+    layers = range(config.layers("num_hidden_layers"))
     return Mixture(
         experts=experts,
         chosen=_chosen(config, "num_experts_per_tok", experts),

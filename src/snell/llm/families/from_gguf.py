@@ -18,7 +18,11 @@ __all__ = ["decoder_from_gguf"]
 def decoder_from_gguf(file: GGUFFile, family: FamilyDescription) -> Decoder:
     """The file's values; where it has none, what llama.cpp takes."""
     keys = gguf_hyperparameters(file)
-    width, heads, layers = (keys.integer(key) for key in ("embedding_length", "attention.head_count", "block_count"))
+    width, heads, layers = (
+        keys.integer("embedding_length"),
+        keys.integer("attention.head_count"),
+        keys.layers("block_count"),
+    )
     head_dim = _head_dim(keys, family, width, heads)
     positions = positions_from_gguf(file, keys, family, head_dim)
     by_width = layers in family.width_scaled_layers
