@@ -37,8 +37,10 @@ def is_batch(prompt: Prompt | Sequence[Prompt]) -> bool:
 
 
 def is_conversation(prompt: Prompt) -> bool:
-    """True for messages."""
-    return not isinstance(prompt, str) and len(prompt) > 0 and isinstance(prompt[0], Mapping)
+    """True for messages; what is no prompt at all is none either."""
+    if isinstance(prompt, str | bytes) or not isinstance(prompt, Sequence | np.ndarray):
+        return False
+    return len(prompt) > 0 and isinstance(prompt[0], Mapping)
 
 
 def prompt_ids(
