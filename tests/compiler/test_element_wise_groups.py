@@ -41,3 +41,43 @@ def test_values_stay_what_they_were(shape: tuple[int, ...]):
     first, second = np.tanh(0.9 * m + 0.1 * gradient), np.exp(0.99 * v + 0.01 * gradient**2)
     for got, expected in zip(found, (first, second, p - 0.1 * first / (np.sqrt(second) + 1e-8)), strict=True):
         np.testing.assert_allclose(np.asarray(got), expected, rtol=2e-5, atol=2e-6)
+
+
+def across(x: Any, y: Any) -> Any:
+    """`a` is read along its rows and across them, by stages that share the rows of `b`."""
+    a, b = sn.exp(sn.sin(x)), sn.exp(sn.cos(y))
+    c = sn.tanh(sn.exp(b + a.T))
+    return c * 2, sn.exp(c) + a * b, a + 1, b + 1
+
+
+@pytest.mark.parametrize("of_result", [False, True])
+def test_a_value_that_is_read_across_its_rows_is_whole_before_they_are_walked(of_result: bool):
+    def function(x: Any, y: Any) -> Any:
+        return (*across(x, y), sn.exp(sn.sin(x))) if of_result else across(x, y)
+
+    x, y = np.random.default_rng(0).standard_normal((2, 96, 96), np.float32)
+    a, b = np.exp(np.sin(x.astype(np.float64))), np.exp(np.cos(y.astype(np.float64)))
+    c = np.tanh(np.exp(b + a.T))
+    for got, expected in zip(sn.compile(function)(x, y), (c * 2, np.exp(c) + a * b, a + 1, b + 1), strict=False):
+        np.testing.assert_allclose(np.asarray(got), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_random_updates_that_read_rows_and_columns_are_what_they_were():
+    rng = np.random.default_rng(1)
+    arrays = [rng.standard_normal((70, 70), np.float32) for _ in range(3)]
+    for seed in range(12):
+
+        def function(*given: Any, own: int = seed, library: Any = sn) -> Any:
+            choose, values = np.random.default_rng(own), list(given)
+            for _ in range(6):
+                first, second = (values[choose.integers(len(values))] for _ in range(2))
+                second = second.T if choose.integers(2) else second
+                values.append(library.tanh(library.sin(first) + 0.5 * library.cos(second)))
+            return tuple(values[-4:])
+
+        for got, expected in zip(
+            sn.compile(function)(*arrays),
+            function(*[a.astype(np.float64) for a in arrays], library=np),
+            strict=True,
+        ):
+            np.testing.assert_allclose(np.asarray(got), expected, rtol=2e-5, atol=2e-6)

@@ -9,7 +9,7 @@ them, operands that every position would read again from beyond the second-level
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from snell.loops.access import access_of
@@ -128,16 +128,14 @@ def _join(growing: list[_Growing], stage: Stage, target: Target, threads: int, j
             group.produces.add(stage.tensor)
             group.reads |= reads
             growing.append(growing.pop(place))
-            _absorb(growing, aligned, shared)
+            _absorb(growing)
             return True
     return False
 
 
-def _absorb(growing: list[_Growing], stage: Stage, shared: Mapping[Axis, Axis]) -> None:
-    """Take element-wise groups whose values the last group reads into it, where they walk the same rows.
-
-    `stage` is the last one of the group, in its own axes, and `shared` what they are in the group.
-    """
+def _absorb(growing: list[_Growing]) -> None:
+    """Take element-wise groups whose values the last group reads into it, where all of its stages walk their rows as
+    the group does: one that reads across them needs rows that are not made yet."""
     group = growing[-1]
     if any(s.partials for s in group.stages):
         return
@@ -147,16 +145,28 @@ def _absorb(growing: list[_Growing], stage: Stage, shared: Mapping[Axis, Axis]) 
             continue
         if any(other.produces & between.reads for between in growing[place + 1 : -1]):
             continue
-        axes = {own: outer for outer, own in _shared_axes(other, stage).items()}
-        names = {axes[own]: outer for outer, own in shared.items() if own in axes}
-        rows = tuple(names) == other.outer if len(other.stages) > 1 else _row_axis(other.stages[0]) not in names
-        if len(names) < len(shared) or not rows or len(group.stages) + len(other.stages) > _MOST_STAGES:
+        names = _common_rows(other, group)
+        if names is None or len(group.stages) + len(other.stages) > _MOST_STAGES:
             continue
-        moved = [_in_group(rebuilt_stage(s, names), tuple(shared)) for s in other.stages]
+        moved = [_in_group(rebuilt_stage(s, names), group.outer) for s in other.stages]
         group.stages = [*moved, *group.stages]
         group.produces |= other.produces
         group.reads |= other.reads
         growing.remove(other)
+
+
+def _common_rows(other: _Growing, group: _Growing) -> dict[Axis, Axis] | None:
+    """The other group's axes → the outer axes of this one, where every stage that reads its values agrees."""
+    found: list[dict[Axis, Axis]] = []
+    for stage in group.stages:
+        if stage.reads() & other.produces:
+            shared = _shared_axes(other, stage)
+            found.append({own: shared[own] for own in shared if shared[own] in group.outer})
+    names = {own: outer for outer in group.outer for own, axis in found[0].items() if axis == outer}
+    if len(names) < len(group.outer) or any(each != names for each in found):
+        return None
+    rows = tuple(names) == other.outer if len(other.stages) > 1 else _row_axis(other.stages[0]) not in names
+    return names if rows else None
 
 
 def _by_rows(group: _Growing, stage: Stage, shared: dict[Axis, Axis]) -> dict[Axis, Axis]:
